@@ -125,6 +125,7 @@ table! {
         cu_stream_create = c"cuStreamCreate": fn(*mut usize, c_uint) -> c_int;
         cu_stream_destroy = c"cuStreamDestroy_v2": fn(usize) -> c_int;
         cu_stream_synchronize = c"cuStreamSynchronize": fn(usize) -> c_int;
+        cu_stream_wait_event = c"cuStreamWaitEvent": fn(usize, usize, c_uint) -> c_int;
         cu_event_create = c"cuEventCreate": fn(*mut usize, c_uint) -> c_int;
         cu_event_destroy = c"cuEventDestroy_v2": fn(usize) -> c_int;
         cu_event_record = c"cuEventRecord": fn(usize, usize) -> c_int;
@@ -580,6 +581,15 @@ impl Table {
     pub fn synchronize_stream(&self, stream: Stream) -> Result<(), CuStatus> {
         // SAFETY: a stream handle of the driver (0, 1 and 2 name the default streams).
         check(unsafe { (self.cu_stream_synchronize)(stream.0) })
+    }
+
+    /// Makes later work on `stream` wait for what `event` recorded; does not block the caller.
+    ///
+    /// # Errors
+    /// The driver's status.
+    pub fn stream_wait_event(&self, stream: Stream, event: Event) -> Result<(), CuStatus> {
+        // SAFETY: both handles came from the driver; the flags word must be 0.
+        check(unsafe { (self.cu_stream_wait_event)(stream.0, event.0, 0) })
     }
 
     /// Creates an event in the current context.

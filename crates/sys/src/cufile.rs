@@ -4,7 +4,7 @@
 //! instead of being useless.
 #![allow(unsafe_code)]
 
-use std::ffi::{c_int, c_long, c_uint, c_void};
+use std::ffi::{c_int, c_uint, c_void};
 use std::fmt;
 use std::path::Path;
 
@@ -62,7 +62,9 @@ impl fmt::Display for CuFileStatus {
 
 fn meaning(op: i32) -> Option<&'static str> {
     Some(match op - 5000 {
-        1 => "nvidia-fs driver is not loaded. Set allow_compat_mode to true in cufile.json file to enable compatible mode",
+        1 => {
+            "nvidia-fs driver is not loaded. Set allow_compat_mode to true in cufile.json file to enable compatible mode"
+        }
         2 => "invalid property",
         3 => "property range error",
         4 => "nvidia-fs driver version mismatch",
@@ -229,7 +231,6 @@ table! {
     }
     optional {
         driver_close = c"cuFileDriverClose_v2": fn() -> CuFileStatus;
-        use_count = c"cuFileUseCount": fn() -> c_long;
         get_version = c"cuFileGetVersion": fn(*mut c_int) -> CuFileStatus;
     }
 }
@@ -238,7 +239,8 @@ table! {
 pub const LIBRARY_NAMES: [&str; 3] = ["libcufile.so.0", "libcufile.so.1", "libcufile.so"];
 
 /// Where toolkit installers put cuFile, outside the loader's search path.
-pub const TOOLKIT_DIRS: [&str; 3] = ["/usr/local/cuda/lib64", "/usr/local/cuda-13/lib64", "/usr/local/cuda-12/lib64"];
+pub const TOOLKIT_DIRS: [&str; 3] =
+    ["/usr/local/cuda/lib64", "/usr/local/cuda-13/lib64", "/usr/local/cuda-12/lib64"];
 
 fn check(status: CuFileStatus) -> Result<(), CuFileStatus> {
     if status.op == 0 { Ok(()) } else { Err(status) }
@@ -313,8 +315,11 @@ impl Table {
     /// `fd` must stay open until [`Table::deregister`].
     pub unsafe fn register(&self, fd: c_int) -> Result<Handle, CuFileStatus> {
         const OPAQUE_FD: c_int = 1;
-        let mut descriptor =
-            Descriptor { kind: OPAQUE_FD, fd: DescriptorFd { handle: std::ptr::null_mut() }, fs_ops: std::ptr::null() };
+        let mut descriptor = Descriptor {
+            kind: OPAQUE_FD,
+            fd: DescriptorFd { handle: std::ptr::null_mut() },
+            fs_ops: std::ptr::null(),
+        };
         descriptor.fd.fd = fd;
         let mut handle = 0;
         // SAFETY: both are valid places; the descriptor has the layout of `CUfileDescr_t` (asserted above), and the

@@ -1,0 +1,84 @@
+//! One worker's part in a transfer: it takes tasks until there are none, and reports each.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::engine::claim::{Claim, Terms};
+use crate::engine::plan::Route;
+use crate::engine::resources::Resources;
+use crate::engine::source::{Access, DeviceOutcome, Direction};
+use crate::engine::stage;
+use crate::engine::transfer::InFlight;
+use crate::error::{Error, ErrorKind, Result};
+
+/// Takes tasks of `flight` until there are none. Whatever happens, the transfer learns of it.
+pub(crate) fn run(flight: &InFlight, resources: &Resources, terms: &Terms) {
+    // A source is somebody's code. Unwinding out of it reports the task as failed (see `Claim`) and stops here, so
+    // that a borrowed buffer is never left in flight.
+    let outcome = catch_unwind(AssertUnwindSafe(|| take_tasks(flight, resources, terms)));
+    let verb = flight.direction.verb();
+    match outcome {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => flight.abort(error),
+        Err(_panic) => flight.abort(Error::new(ErrorKind::Io, verb, "the source panicked")),
+    }
+}
+
+fn take_tasks(flight: &InFlight, resources: &Resources, terms: &Terms) -> Result<()> {
+    match (flight.plan.route(), flight.span.device()) {
+        (Route::Staged, Some(device)) => stage::run(flight, resources, terms, device),
+        (Route::Direct, Some(device)) => {
+            let _entered = resources.cuda()?.enter(device.context)?;
+            while let Some(claim) = Claim::next(flight) {
+                if !by_source(&claim) {
+                    stage::one(&claim, resources, terms, device)?;
+                }
+            }
+            Ok(())
+        }
+        _ => {
+            let access = terms.access(resources);
+            while let Some(claim) = Claim::next(flight) {
+                to_host(&claim, access);
+            }
+            Ok(())
+        }
+    }
+}
+
+fn to_host(claim: &Claim<'_>, access: Access<'_>) {
+    let (flight, task) = (claim.flight(), claim.task);
+    let span = flight.span.slice(task.start, task.len);
+    let outcome = match flight.direction {
+        Direction::Read => flight.source.fill(task.offset, span, access),
+        Direction::Write => flight.source.take(task.offset, span, access).map(|()| task.len),
+    };
+    report(claim, outcome);
+}
+
+/// Offers the task to the source's own path to the device; false where it does not take it.
+fn by_source(claim: &Claim<'_>) -> bool {
+    let (flight, task) = (claim.flight(), claim.task);
+    let span = flight.span.slice(task.start, task.len);
+    let outcome = match flight.direction {
+        Direction::Read => flight.source.fill_device(task.offset, span),
+        Direction::Write => flight.source.take_device(task.offset, span),
+    };
+    match outcome {
+        Ok(DeviceOutcome::NotTaken) => return false,
+        Ok(DeviceOutcome::Moved(moved)) => report(claim, Ok(moved)),
+        Err(error) => report(claim, Err(error)),
+    }
+    true
+}
+
+fn report(claim: &Claim<'_>, outcome: Result<usize>) {
+    match outcome {
+        Ok(moved) => {
+            claim.add(moved);
+            if moved < claim.task.len && claim.flight().direction == Direction::Read {
+                claim.end_of_source();
+            }
+        }
+        Err(error) => claim.fail(error),
+    }
+}

@@ -1,0 +1,105 @@
+//! What transfers share: worker threads, bounce buffers, streams. One set per process: a forked child makes its own.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use kvikio_sys::cuda::{Context, Event, Stream};
+
+use crate::engine::pool::Pool;
+use crate::error::{Error, ErrorKind, Result};
+use crate::memory::bounce::{Backing, BouncePool};
+use crate::memory::device::Cuda;
+use crate::platform::Platform;
+
+/// The shared means of an engine in one process.
+#[derive(Debug)]
+pub(crate) struct Resources {
+    pub(crate) process: u32,
+    pub(crate) pool: Pool,
+    platform: Arc<Platform>,
+    plain: Arc<BouncePool>,
+    pinned: OnceLock<Arc<BouncePool>>,
+    lanes: Mutex<Vec<Lane>>,
+}
+
+/// A stream of ours with an event for each of its two bounce buffers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lane {
+    context: Context,
+    pub(crate) stream: Stream,
+    pub(crate) events: [Event; 2],
+}
+
+/// A lane on loan; dropping it returns it.
+#[derive(Debug)]
+pub(crate) struct LaneLease<'a> {
+    resources: &'a Resources,
+    lane: Lane,
+}
+
+impl std::ops::Deref for LaneLease<'_> {
+    type Target = Lane;
+    fn deref(&self) -> &Lane {
+        &self.lane
+    }
+}
+
+impl Drop for LaneLease<'_> {
+    fn drop(&mut self) {
+        self.resources.lanes.lock().unwrap_or_else(PoisonError::into_inner).push(self.lane);
+    }
+}
+
+impl Resources {
+    pub(crate) fn new(platform: Arc<Platform>, threads: usize) -> Self {
+        Self {
+            process: std::process::id(),
+            pool: Pool::new(threads),
+            platform,
+            plain: BouncePool::new(Backing::Plain),
+            pinned: OnceLock::new(),
+            lanes: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn cuda(&self) -> Result<&Arc<Cuda>> {
+        self.platform.cuda().map_err(|why| {
+            Error::new(ErrorKind::Unavailable, "use a device", "there is no CUDA driver").because(why)
+        })
+    }
+
+    /// Page-aligned host blocks.
+    pub(crate) fn plain(&self) -> &Arc<BouncePool> {
+        &self.plain
+    }
+
+    /// Page-locked blocks.
+    pub(crate) fn pinned(&self) -> Result<&Arc<BouncePool>> {
+        let cuda = self.cuda()?;
+        Ok(self.pinned.get_or_init(|| BouncePool::new(Backing::Pinned(cuda.clone()))))
+    }
+
+    /// A lane of `context`, which is current.
+    pub(crate) fn lane(&self, context: Context) -> Result<LaneLease<'_>> {
+        let mut idle = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = idle.iter().rposition(|lane| lane.context == context).map(|at| idle.swap_remove(at));
+        drop(idle);
+        let lane = match known {
+            Some(lane) => lane,
+            None => {
+                let cuda = self.cuda()?;
+                Lane { context, stream: cuda.new_stream()?, events: [cuda.new_event()?, cuda.new_event()?] }
+            }
+        };
+        Ok(LaneLease { resources: self, lane })
+    }
+
+    /// Frees the idle bounce buffers; answers their bytes.
+    pub(crate) fn free_idle(&self) -> usize {
+        self.plain.free_idle() + self.pinned.get().map_or(0, |pool| pool.free_idle())
+    }
+
+    /// Bytes of bounce buffers held now, idle and in use.
+    pub(crate) fn bounce_held(&self) -> usize {
+        self.plain.held() + self.pinned.get().map_or(0, |pool| pool.held())
+    }
+}

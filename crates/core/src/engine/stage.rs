@@ -1,0 +1,240 @@
+//! Moves tasks through bounce buffers between a source and a device.
+//!
+//! A lane has a stream and two blocks. While the copy of one block runs on the device's engine, the CPU fills (or
+//! empties) the other; an event, not a stream synchronise, says when a block may be used again.
+
+use std::rc::Rc;
+
+use kvikio_sys::cuda::{Event, Stream};
+
+use crate::engine::claim::{Claim, Terms};
+use crate::engine::resources::Resources;
+use crate::engine::source::{Access, Direction};
+use crate::engine::transfer::InFlight;
+use crate::error::Result;
+use crate::memory::bounce::Lease;
+use crate::memory::device::Cuda;
+use crate::memory::span::Device;
+
+/// One block and what is going on with it.
+struct Slot<'flight> {
+    block: Lease,
+    event: Event,
+    pending: Option<Piece<'flight>>,
+}
+
+/// A part of a task, as large as a block, whose copy has been started.
+struct Piece<'flight> {
+    claim: Rc<Claim<'flight>>,
+    start: usize,
+    len: usize,
+}
+
+/// The pipeline of one lane. Dropping it waits for every copy it has started, so that no block returns too early.
+struct Pipeline<'a, 'flight> {
+    cuda: &'a Cuda,
+    access: Access<'a>,
+    stream: Stream,
+    slots: Vec<Slot<'flight>>,
+    turn: usize,
+}
+
+/// Takes tasks of `flight` until there are none, two blocks in turn.
+pub(crate) fn run(flight: &InFlight, resources: &Resources, terms: &Terms, device: Device) -> Result<()> {
+    let cuda = resources.cuda()?;
+    let _entered = cuda.enter(device.context)?;
+    if flight.plan.count() == 1 && flight.plan.len() <= terms.block_size {
+        if let Some(claim) = Claim::next(flight) {
+            one(&claim, resources, terms, device)?;
+        }
+        return Ok(());
+    }
+    let lane = resources.lane(device.context)?;
+    if let Some(marker) = &flight.marker {
+        marker.hold_up(lane.stream)?;
+    }
+    let pinned = resources.pinned()?;
+    let first = pinned.lease(terms.block_size, terms.limit, device.context)?;
+    let [event, other] = lane.events;
+    let mut pipeline = Pipeline {
+        cuda,
+        access: terms.access(resources),
+        stream: lane.stream,
+        slots: vec![Slot { block: first, event, pending: None }],
+        turn: 0,
+    };
+    while let Some(claim) = Claim::next(flight) {
+        let claim = Rc::new(claim);
+        let mut start = 0;
+        while start < claim.task.len && claim.is_open() {
+            if pipeline.slots.len() == 1
+                && pipeline.slots.iter().all(|slot| slot.pending.is_some())
+                && let Some(block) = pinned.try_lease(terms.block_size, terms.limit, device.context)
+            {
+                pipeline.slots.push(Slot { block, event: other, pending: None });
+            }
+            let len = terms.block_size.min(claim.task.len - start);
+            pipeline.push(Piece { claim: claim.clone(), start, len });
+            start += len;
+        }
+    }
+    Ok(())
+}
+
+/// One task through one block, each copy waited for: where there is nothing to overlap with.
+pub(crate) fn one(claim: &Claim<'_>, resources: &Resources, terms: &Terms, device: Device) -> Result<()> {
+    let cuda = resources.cuda()?;
+    if device.after != Stream(0) {
+        // The synchronous copies below come after the legacy default stream only.
+        cuda.table()
+            .synchronize_stream(device.after)
+            .map_err(|status| cuda.fault("cuStreamSynchronize", status))?;
+    }
+    let block = resources.pinned()?.lease(terms.block_size, terms.limit, device.context)?;
+    let (flight, task) = (claim.flight(), claim.task);
+    let access = terms.access(resources);
+    let mut start = 0;
+    while start < task.len && claim.is_open() {
+        let host = block.span().slice(0, task.len - start);
+        let target = flight.span.slice(task.start + start, host.len());
+        let offset = task.offset + start as u64;
+        let outcome = match flight.direction {
+            Direction::Read => flight
+                .source
+                .fill(offset, host, access)
+                .and_then(|filled| cuda.copy_in(target, host.slice(0, filled)).map(|()| filled)),
+            Direction::Write => cuda
+                .copy_out(host, target)
+                .and_then(|()| flight.source.take(offset, host, access))
+                .map(|()| host.len()),
+        };
+        match outcome {
+            Ok(moved) => {
+                claim.add(moved);
+                if moved < host.len() {
+                    claim.end_of_source();
+                }
+            }
+            Err(error) => claim.fail(error),
+        }
+        start += host.len();
+    }
+    Ok(())
+}
+
+impl<'flight> Pipeline<'_, 'flight> {
+    /// Starts a piece in the next block, after ending what that block was used for.
+    fn push(&mut self, piece: Piece<'flight>) {
+        self.turn = (self.turn + 1) % self.slots.len();
+        let Some(slot) = self.slots.get_mut(self.turn) else { return };
+        Self::end(self.cuda, self.access, slot);
+        if !piece.claim.is_open() {
+            return;
+        }
+        let started = match piece.claim.flight().direction {
+            Direction::Read => Self::fill_and_send(self.cuda, self.access, self.stream, slot, piece),
+            Direction::Write => Self::fetch(self.cuda, self.stream, slot, piece),
+        };
+        slot.pending = started;
+    }
+
+    /// Read: the source fills the block, the copy to the device is started.
+    fn fill_and_send(
+        cuda: &Cuda,
+        access: Access<'_>,
+        stream: Stream,
+        slot: &Slot<'flight>,
+        piece: Piece<'flight>,
+    ) -> Option<Piece<'flight>> {
+        let (claim, host) = (&piece.claim, slot.block.span().slice(0, piece.len));
+        let offset = claim.task.offset + piece.start as u64;
+        let filled = match claim.flight().source.fill(offset, host, access) {
+            Ok(filled) => filled,
+            Err(error) => {
+                claim.fail(error);
+                return None;
+            }
+        };
+        if filled < piece.len {
+            claim.end_of_source();
+        }
+        if filled == 0 {
+            return None;
+        }
+        let target = claim.flight().span.slice(claim.task.start + piece.start, filled);
+        // The block is leased and not touched again before its event; the target is part of the buffer that the
+        // transfer owns until this task is reported, which happens after the event.
+        let sent = cuda
+            .start_copy_in(target, host.slice(0, filled), stream)
+            .and_then(|()| mark(cuda, slot.event, stream));
+        if let Err(error) = sent {
+            claim.fail(error);
+            quiesce(cuda, stream);
+            return None;
+        }
+        Some(Piece { len: filled, ..piece })
+    }
+
+    /// Write: the copy from the device is started; the source takes the block when it has arrived.
+    fn fetch(
+        cuda: &Cuda,
+        stream: Stream,
+        slot: &Slot<'flight>,
+        piece: Piece<'flight>,
+    ) -> Option<Piece<'flight>> {
+        let claim = &piece.claim;
+        let host = slot.block.span().slice(0, piece.len);
+        let target = claim.flight().span.slice(claim.task.start + piece.start, piece.len);
+        let sent = cuda.start_copy_out(host, target, stream).and_then(|()| mark(cuda, slot.event, stream));
+        if let Err(error) = sent {
+            claim.fail(error);
+            quiesce(cuda, stream);
+            return None;
+        }
+        Some(piece)
+    }
+
+    /// Waits for the copy of a block's piece and finishes the piece.
+    fn end(cuda: &Cuda, access: Access<'_>, slot: &mut Slot<'flight>) {
+        let Some(piece) = slot.pending.take() else { return };
+        let claim = piece.claim;
+        if let Err(status) = cuda.table().synchronize_event(slot.event) {
+            claim.fail(cuda.fault("cuEventSynchronize", status));
+            return;
+        }
+        if claim.has_failed() {
+            return;
+        }
+        if claim.flight().direction == Direction::Write {
+            let host = slot.block.span().slice(0, piece.len);
+            let offset = claim.task.offset + piece.start as u64;
+            if let Err(error) = claim.flight().source.take(offset, host, access) {
+                claim.fail(error);
+                return;
+            }
+        }
+        claim.add(piece.len);
+    }
+}
+
+fn mark(cuda: &Cuda, event: Event, stream: Stream) -> Result<()> {
+    cuda.table().record_event(event, stream).map_err(|status| cuda.fault("cuEventRecord", status))
+}
+
+/// A copy may have been started although the call that would tell of its end failed: wait for the whole stream.
+fn quiesce(cuda: &Cuda, stream: Stream) {
+    if let Err(status) = cuda.table().synchronize_stream(stream) {
+        tracing::debug!(?status, "the stream failed too; none of its copies runs any more");
+    }
+}
+
+impl Drop for Pipeline<'_, '_> {
+    fn drop(&mut self) {
+        for _ in 0..self.slots.len() {
+            self.turn = (self.turn + 1) % self.slots.len();
+            if let Some(slot) = self.slots.get_mut(self.turn) {
+                Self::end(self.cuda, self.access, slot);
+            }
+        }
+    }
+}

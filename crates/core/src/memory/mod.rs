@@ -1,0 +1,7 @@
+//! Memory that bytes move to and from: whose it is, what kind it is, and where bounce buffers come from.
+
+pub mod align;
+pub mod bounce;
+pub mod buf;
+pub mod device;
+pub mod span;

@@ -1,0 +1,439 @@
+//! The table of settings, the plain struct that carries their values, and the only code that reads the environment.
+//!
+//! Every setting is one row of [`SETTINGS`]: its name, environment variables, type, least value and meaning. Where the
+//! user set nothing, [`Options::get`] answers what we choose; [`Options::is_set`] tells the two apart.
+
+mod parse;
+
+use std::num::NonZero;
+
+use crate::error::{Error, ErrorKind, Result};
+
+pub use parse::Environment;
+
+/// Which route local files may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum LocalIo {
+    /// cuFile where the direct path between storage and GPU is really in use for the file, else our own route.
+    Auto,
+    /// cuFile always; opening fails where it cannot be had.
+    CuFile,
+    /// Our own route always; cuFile is not even loaded.
+    Posix,
+}
+
+/// The value of a setting.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Value {
+    /// A switch.
+    Bool(bool),
+    /// A count, a number of bytes or of seconds.
+    Int(u64),
+    /// The route of local files.
+    LocalIo(LocalIo),
+    /// A list of HTTP status codes.
+    Codes(Vec<i64>),
+    /// One of a setting's [`Setting::choices`].
+    Choice(&'static str),
+}
+
+/// The settings, in the order of [`SETTINGS`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(usize)]
+pub enum Key {
+    /// See [`SETTINGS`].
+    CompatMode,
+    /// See [`SETTINGS`].
+    NumThreads,
+    /// See [`SETTINGS`].
+    TaskSize,
+    /// See [`SETTINGS`].
+    GdsThreshold,
+    /// See [`SETTINGS`].
+    BounceBufferSize,
+    /// See [`SETTINGS`].
+    AutoDirectIoRead,
+    /// See [`SETTINGS`].
+    AutoDirectIoWrite,
+    /// See [`SETTINGS`].
+    AutoDirectIoReadOverread,
+    /// See [`SETTINGS`].
+    ThreadPoolPerBlockDevice,
+    /// See [`SETTINGS`].
+    HttpMaxAttempts,
+    /// See [`SETTINGS`].
+    HttpTimeout,
+    /// See [`SETTINGS`].
+    HttpStatusCodes,
+    /// See [`SETTINGS`].
+    RemoteIoBackend,
+    /// See [`SETTINGS`].
+    RemoteIoNumReactors,
+    /// See [`SETTINGS`].
+    RemoteIoReactorDispatch,
+    /// See [`SETTINGS`].
+    RemoteIoMaxConcurrentRequests,
+}
+
+/// One setting: everything that the environment, Rust, Python and the command line need to know about it.
+#[derive(Debug)]
+pub struct Setting {
+    /// Which one.
+    pub key: Key,
+    /// Its name in Python and in messages.
+    pub name: &'static str,
+    /// Another name for it, if any.
+    pub alias: Option<&'static str>,
+    /// Its environment variables; where both are set they must agree.
+    pub env: &'static [&'static str],
+    /// The least value of a number.
+    pub min: u64,
+    /// The words for a number below `min`.
+    pub too_small: &'static str,
+    /// The words that a [`Value::Choice`] may take.
+    pub choices: &'static [&'static str],
+    /// What it means, with its unit.
+    pub doc: &'static str,
+}
+
+const fn setting(key: Key, name: &'static str, env: &'static [&'static str], doc: &'static str) -> Setting {
+    Setting { key, name, alias: None, env, min: 0, too_small: "", choices: &[], doc }
+}
+
+const fn positive(setting: Setting, too_small: &'static str) -> Setting {
+    Setting { min: 1, too_small, ..setting }
+}
+
+/// All settings.
+pub static SETTINGS: [Setting; 16] = [
+    setting(
+        Key::CompatMode,
+        "compat_mode",
+        &["KVIKIO_COMPAT_MODE"],
+        "route of local files: OFF = cuFile always, ON = never, AUTO = where it is the fast one",
+    ),
+    Setting {
+        alias: Some("thread_pool_nthreads"),
+        ..positive(
+            setting(
+                Key::NumThreads,
+                "num_threads",
+                &["KVIKIO_NTHREADS", "KVIKIO_NUM_THREADS"],
+                "worker threads; unset: the number of CPUs this process may use, from 2 to 10",
+            ),
+            "number of threads must be a positive integer",
+        )
+    },
+    positive(
+        setting(Key::TaskSize, "task_size", &["KVIKIO_TASK_SIZE"], "bytes that one task moves; unset: 4 MiB"),
+        "task size must be a positive integer",
+    ),
+    setting(
+        Key::GdsThreshold,
+        "gds_threshold",
+        &["KVIKIO_GDS_THRESHOLD"],
+        "device transfers below so many bytes run on the calling thread; unset: 16 KiB",
+    ),
+    positive(
+        setting(
+            Key::BounceBufferSize,
+            "bounce_buffer_size",
+            &["KVIKIO_BOUNCE_BUFFER_SIZE"],
+            "bytes of one bounce buffer; unset: 4 MiB",
+        ),
+        "size of the bounce buffer must be a positive integer",
+    ),
+    setting(
+        Key::AutoDirectIoRead,
+        "auto_direct_io_read",
+        &["KVIKIO_AUTO_DIRECT_IO_READ"],
+        "read the page-aligned parts around the page cache; unset: off",
+    ),
+    setting(
+        Key::AutoDirectIoWrite,
+        "auto_direct_io_write",
+        &["KVIKIO_AUTO_DIRECT_IO_WRITE"],
+        "write the page-aligned parts around the page cache; unset: on",
+    ),
+    setting(
+        Key::AutoDirectIoReadOverread,
+        "auto_direct_io_read_overread",
+        &["KVIKIO_AUTO_DIRECT_IO_READ_OVERREAD"],
+        "widen direct reads into device memory to whole pages; unset: off",
+    ),
+    setting(
+        Key::ThreadPoolPerBlockDevice,
+        "thread_pool_per_block_device",
+        &["KVIKIO_THREAD_POOL_PER_BLOCK_DEVICE"],
+        "a thread pool of its own for each block device; unset: off",
+    ),
+    positive(
+        setting(
+            Key::HttpMaxAttempts,
+            "http_max_attempts",
+            &["KVIKIO_HTTP_MAX_ATTEMPTS"],
+            "attempts at one request; unset: 3",
+        ),
+        "attempts must be a positive integer",
+    ),
+    positive(
+        setting(
+            Key::HttpTimeout,
+            "http_timeout",
+            &["KVIKIO_HTTP_TIMEOUT"],
+            "seconds that one attempt may take in all; unset: 60",
+        ),
+        "timeout_seconds must be a positive integer",
+    ),
+    setting(
+        Key::HttpStatusCodes,
+        "http_status_codes",
+        &["KVIKIO_HTTP_STATUS_CODES"],
+        "HTTP statuses that are tried again; unset: 429, 500, 502, 503, 504",
+    ),
+    Setting {
+        choices: &["EASY_THREADPOOL", "MULTI_POLL"],
+        ..setting(
+            Key::RemoteIoBackend,
+            "remote_io_backend",
+            &["KVIKIO_REMOTE_IO_BACKEND"],
+            "who drives remote requests; unset: EASY_THREADPOOL",
+        )
+    },
+    positive(
+        setting(
+            Key::RemoteIoNumReactors,
+            "remote_io_num_reactors",
+            &["KVIKIO_REMOTE_IO_NUM_REACTORS"],
+            "event loops of the MULTI_POLL backend; unset: 1",
+        ),
+        "remote_io_num_reactors must be a positive integer",
+    ),
+    Setting {
+        choices: &["PER_CHUNK", "PER_PREAD"],
+        ..setting(
+            Key::RemoteIoReactorDispatch,
+            "remote_io_reactor_dispatch",
+            &["KVIKIO_REMOTE_IO_REACTOR_DISPATCH"],
+            "what a reactor is chosen for; unset: PER_CHUNK",
+        )
+    },
+    setting(
+        Key::RemoteIoMaxConcurrentRequests,
+        "remote_io_max_concurrent_requests",
+        &["KVIKIO_REMOTE_IO_MAX_CONCURRENT_REQUESTS"],
+        "remote requests in flight, 0 = no limit; unset: 256",
+    ),
+];
+
+/// The most worker threads that we choose by ourselves: more add nothing to a copy out of the page cache
+/// (measured: `docs/measurements.md`).
+const MOST_THREADS: u64 = 10;
+const MIB: u64 = 1 << 20;
+
+/// The values that the user set; what is not set is chosen by us.
+///
+/// ```
+/// use kvikio::{Key, Options, Value};
+/// let options = Options::default().with(Key::TaskSize, Value::Int(1 << 20)).unwrap();
+/// assert!(options.is_set(Key::TaskSize) && !options.is_set(Key::NumThreads));
+/// assert!(options.num_threads() >= 1);
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Options {
+    set: [Option<Value>; SETTINGS.len()],
+}
+
+impl Options {
+    /// Reads all settings from the process environment.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] naming the first malformed variable and its value.
+    pub fn from_env() -> Result<Self> {
+        Self::from(&Environment::process())
+    }
+
+    /// Reads all settings from `environment`.
+    ///
+    /// # Errors
+    /// As [`Options::from_env`].
+    pub fn from(environment: &Environment<'_>) -> Result<Self> {
+        let mut options = Self::default();
+        for setting in &SETTINGS {
+            if let Some(value) = parse::read(setting, environment)? {
+                options.set[setting.key as usize] = Some(value);
+            }
+        }
+        Ok(options)
+    }
+
+    /// Sets one value.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] for a value of another type or below the least.
+    pub fn set(&mut self, key: Key, value: Value) -> Result<()> {
+        let setting = &SETTINGS[key as usize];
+        let refuse = |words: &str| Err(Error::new(ErrorKind::InvalidInput, "set", words).on(setting.name));
+        if std::mem::discriminant(&value) != std::mem::discriminant(&Self::default().get(key)) {
+            return refuse("a value of another type");
+        }
+        match &value {
+            Value::Int(number) if *number < setting.min => return refuse(setting.too_small),
+            Value::Choice(word) if !setting.choices.contains(word) => return refuse("an unknown choice"),
+            _ => {}
+        }
+        self.set[key as usize] = Some(value);
+        Ok(())
+    }
+
+    /// The options with one value set.
+    ///
+    /// # Errors
+    /// As [`Options::set`].
+    pub fn with(mut self, key: Key, value: Value) -> Result<Self> {
+        self.set(key, value)?;
+        Ok(self)
+    }
+
+    /// Makes one value ours to choose again.
+    pub fn unset(&mut self, key: Key) {
+        self.set[key as usize] = None;
+    }
+
+    /// True where the user set the value.
+    #[must_use]
+    pub fn is_set(&self, key: Key) -> bool {
+        self.set[key as usize].is_some()
+    }
+
+    /// The value in force: the user's, else the one we choose.
+    #[must_use]
+    pub fn get(&self, key: Key) -> Value {
+        self.set[key as usize].clone().unwrap_or_else(|| chosen(key))
+    }
+
+    fn int(&self, key: Key) -> u64 {
+        match self.set[key as usize].as_ref() {
+            Some(Value::Int(number)) => *number,
+            Some(_) => 0,
+            None => match chosen(key) {
+                Value::Int(number) => number,
+                _ => 0,
+            },
+        }
+    }
+
+    fn size(&self, key: Key) -> usize {
+        usize::try_from(self.int(key)).unwrap_or(usize::MAX)
+    }
+
+    fn switch(&self, key: Key) -> bool {
+        match self.set[key as usize].as_ref() {
+            Some(value) => *value == Value::Bool(true),
+            None => chosen(key) == Value::Bool(true),
+        }
+    }
+
+    /// Which route local files may take.
+    #[must_use]
+    pub fn local_io(&self) -> LocalIo {
+        match self.get(Key::CompatMode) {
+            Value::LocalIo(route) => route,
+            _ => LocalIo::Auto,
+        }
+    }
+
+    /// Worker threads, at least 1.
+    #[must_use]
+    pub fn num_threads(&self) -> usize {
+        self.size(Key::NumThreads)
+    }
+
+    /// Bytes that one task moves, at least 1.
+    #[must_use]
+    pub fn task_size(&self) -> usize {
+        self.size(Key::TaskSize)
+    }
+
+    /// Device transfers below so many bytes run on the calling thread.
+    #[must_use]
+    pub fn gds_threshold(&self) -> usize {
+        self.size(Key::GdsThreshold)
+    }
+
+    /// Bytes of one bounce buffer, at least 1.
+    #[must_use]
+    pub fn bounce_buffer_size(&self) -> usize {
+        self.size(Key::BounceBufferSize)
+    }
+
+    /// Whether aligned parts are read around the page cache.
+    #[must_use]
+    pub fn direct_read(&self) -> bool {
+        self.switch(Key::AutoDirectIoRead)
+    }
+
+    /// Whether aligned parts are written around the page cache.
+    #[must_use]
+    pub fn direct_write(&self) -> bool {
+        self.switch(Key::AutoDirectIoWrite)
+    }
+}
+
+/// The setting of that name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Setting> {
+    SETTINGS.iter().find(|setting| setting.name == name || setting.alias == Some(name))
+}
+
+/// What we choose where the user set nothing.
+fn chosen(key: Key) -> Value {
+    match key {
+        Key::CompatMode => Value::LocalIo(LocalIo::Auto),
+        Key::NumThreads => Value::Int(cpus().clamp(2, MOST_THREADS)),
+        Key::TaskSize | Key::BounceBufferSize => Value::Int(4 * MIB),
+        Key::GdsThreshold => Value::Int(16 << 10),
+        Key::AutoDirectIoWrite => Value::Bool(true),
+        Key::AutoDirectIoRead | Key::AutoDirectIoReadOverread | Key::ThreadPoolPerBlockDevice => {
+            Value::Bool(false)
+        }
+        Key::HttpMaxAttempts => Value::Int(3),
+        Key::HttpTimeout => Value::Int(60),
+        Key::HttpStatusCodes => Value::Codes(vec![429, 500, 502, 503, 504]),
+        Key::RemoteIoBackend => Value::Choice("EASY_THREADPOOL"),
+        Key::RemoteIoNumReactors => Value::Int(1),
+        Key::RemoteIoReactorDispatch => Value::Choice("PER_CHUNK"),
+        Key::RemoteIoMaxConcurrentRequests => Value::Int(256),
+    }
+}
+
+fn cpus() -> u64 {
+    std::thread::available_parallelism().map_or(1, NonZero::get) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_in_the_order_of_its_keys_and_names_are_unique() {
+        for (index, setting) in SETTINGS.iter().enumerate() {
+            assert_eq!(setting.key as usize, index, "{}", setting.name);
+            assert_eq!(find(setting.name).unwrap().key, setting.key);
+        }
+        assert_eq!(find("thread_pool_nthreads").unwrap().key, Key::NumThreads);
+        assert!(find("set_task_size").is_none());
+    }
+
+    #[test]
+    fn a_value_of_another_type_or_too_small_changes_nothing() {
+        let mut options = Options::default();
+        assert!(options.set(Key::TaskSize, Value::Bool(true)).is_err());
+        let error = options.set(Key::NumThreads, Value::Int(0)).unwrap_err();
+        assert!(error.message().contains("positive integer"), "{error}");
+        assert!(options.set(Key::RemoteIoBackend, Value::Choice("PER_CHUNK")).is_err());
+        assert_eq!(options, Options::default());
+        options.set(Key::GdsThreshold, Value::Int(0)).unwrap();
+        assert_eq!(options.gds_threshold(), 0);
+    }
+}
