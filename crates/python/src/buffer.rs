@@ -130,9 +130,9 @@ impl Loan {
         Ok(self)
     }
 
-    /// The loan as one that may be written to; the loan itself where the object forbids that.
+    /// The loan as one that may be written to; the loan itself where the object forbids that. Of no bytes, any may.
     pub(crate) fn writable(self) -> Result<LoanMut, Self> {
-        if self.extent.is_read_only { Err(self) } else { Ok(LoanMut(self)) }
+        if self.extent.is_read_only && self.extent.len > 0 { Err(self) } else { Ok(LoanMut(self)) }
     }
 
     /// Gives the memory back, by a thread that holds the interpreter.
@@ -208,7 +208,7 @@ unsafe impl IoBuf for LoanMut {
         self.0.extent.place
     }
 }
-// SAFETY: made by `Loan::writable` only, that is where the object allows writes.
+// SAFETY: made by `Loan::writable` only, that is where the object allows writes or there is nothing to write to.
 unsafe impl IoBufMut for LoanMut {}
 
 /// Keepers whose loans ended on threads without the interpreter, until one that has it comes by.

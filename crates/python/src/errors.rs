@@ -67,6 +67,7 @@ fn build(py: Python<'_>, error: &Error, path: Option<&Path>) -> PyResult<PyErr> 
     fields.set_item("done", error.done())?;
     fields.set_item("retryable", error.is_retryable())?;
     fields.set_item("code", error.code())?;
+    fields.set_item("reason", error.message())?;
     let text = format!("{}{error}", phrase(error));
     let class = py.import("kvikio.exceptions")?.getattr(name)?;
     Ok(PyErr::from_value(class.call((text,), Some(&fields))?))

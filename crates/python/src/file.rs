@@ -32,6 +32,23 @@ pub(crate) struct CuFile {
     file: ArcSwapOption<File>,
 }
 
+/// What `str()` makes of the argument `flags`.
+struct Flags(String);
+
+impl Default for Flags {
+    fn default() -> Self {
+        Self("r".to_owned())
+    }
+}
+
+impl<'py> FromPyObject<'_, 'py> for Flags {
+    type Error = PyErr;
+
+    fn extract(flags: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        flags.str()?.extract().map(Self)
+    }
+}
+
 /// The modes of `open()`.
 struct Mode {
     read: bool,
@@ -201,15 +218,15 @@ fn path_of(file: &Bound<'_, PyAny>) -> PyResult<PathBuf> {
 #[pymethods]
 impl CuFile {
     #[new]
-    #[pyo3(signature = (file, flags = None), text_signature = "(file, flags='r')")]
-    fn new(file: &Bound<'_, PyAny>, flags: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+    #[pyo3(signature = (file, flags = Flags::default()), text_signature = "(file, flags='r')")]
+    fn new(file: &Bound<'_, PyAny>, flags: Flags) -> PyResult<Self> {
         let py = file.py();
         let path = path_of(file)?;
         let refused = |why: String| {
             let error = Error::new(ErrorKind::InvalidInput, "open", why).on(path.display());
             errors::exception(py, &error, Some(&path))
         };
-        let flags = flags.map_or_else(|| Ok("r".to_owned()), |flags| flags.str()?.extract::<String>())?;
+        let Flags(flags) = flags;
         let mode = Mode::parse(&flags).ok_or_else(|| refused(format!("Unknown file open flag {flags:?}")))?;
         if path.as_os_str().as_encoded_bytes().contains(&0) {
             return Err(refused("the path contains a null byte".to_owned()));
@@ -245,8 +262,9 @@ impl CuFile {
     }
 
     /// True where the file system grants direct I/O on the file, and it was opened with a use for it.
-    fn is_direct_io_supported(&self) -> bool {
-        self.file.load().as_ref().is_some_and(|file| {
+    fn is_direct_io_supported(&self, py: Python<'_>) -> bool {
+        let Some(file) = self.file.load_full() else { return false };
+        gil::detached(py, || {
             let settings = file.settings();
             let is_wanted =
                 settings.direct_read() || settings.direct_write() || file.route() == Route::Direct;
@@ -257,7 +275,8 @@ impl CuFile {
     /// How device memory is reached: "direct" (storage to GPU, by cuFile) or "staged" (through host memory).
     #[getter]
     fn route(&self, py: Python<'_>) -> PyResult<&'static str> {
-        Ok(match self.opened(py, "query")?.route() {
+        let file = self.opened(py, "query")?;
+        Ok(match gil::detached(py, || file.route()) {
             Route::Direct => "direct",
             _ => "staged",
         })
@@ -266,7 +285,8 @@ impl CuFile {
     /// Why device memory is reached that way.
     #[getter]
     fn route_reason(&self, py: Python<'_>) -> PyResult<String> {
-        Ok(self.opened(py, "query")?.route_reason().to_owned())
+        let file = self.opened(py, "query")?;
+        Ok(gil::detached(py, || file.route_reason().to_owned()))
     }
 
     /// The native handle, which is this object itself.

@@ -49,6 +49,8 @@ class KvikIOError(Exception):
     retryable: bool
     #: The code that the system, the CUDA driver or cuFile gave, by ``kind``.
     code: int | None
+    #: What happened, without operation, subject and range.
+    reason: str
 
     def __init__(
         self,
@@ -61,6 +63,7 @@ class KvikIOError(Exception):
         done: int | None = None,
         retryable: bool = False,
         code: int | None = None,
+        reason: str = "",
     ) -> None:
         super().__init__(message)
         self._message = message
@@ -71,16 +74,17 @@ class KvikIOError(Exception):
         self.done = done
         self.retryable = retryable
         self.code = code
+        self.reason = reason
         if isinstance(self, OSError):
             self.errno = code
-            self.strerror = message
+            self.strerror = reason
             self.filename = subject
 
     def __str__(self) -> str:
         return self._message
 
     def __reduce__(self) -> tuple[Any, ...]:
-        names = ("kind", "operation", "subject", "range", "done", "retryable", "code")
+        names = ("kind", "operation", "subject", "range", "done", "retryable", "code", "reason")
         return _rebuild, (type(self), self._message, {name: getattr(self, name) for name in names})
 
 
