@@ -17,7 +17,11 @@ fn a_local_file_is_a_file() {
     // The build folder is on a disk on most machines, so that direct I/O is met.
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     for threads in [1, 4] {
-        check(&OnDisk { engine: engine(threads), dir: dir.path().into(), cases: 48 }, &Host, &Options::default());
+        check(
+            &OnDisk { engine: engine(threads), dir: dir.path().into(), cases: 48 },
+            &Host,
+            &Options::default(),
+        );
     }
 }
 

@@ -145,7 +145,8 @@ fn merged(base: &Options, tuning: &Tuning) -> Options {
 }
 
 fn random_steps_match_a_vector<K: Kind>(subject: &dyn Subject, kind: &K, base: &Options) {
-    let mut runner = TestRunner::new(Config { cases: subject.cases(), failure_persistence: None, ..Config::default() });
+    let mut runner =
+        TestRunner::new(Config { cases: subject.cases(), failure_persistence: None, ..Config::default() });
     let cases = (Tuning::strategy(), 0..60_000_usize, steps());
     let outcome = runner.run(&cases, |(tuning, len, steps)| {
         let mut model = pattern(len, 1);
@@ -188,7 +189,10 @@ fn read<K: Kind>(
     prop_assert_eq!(result.unwrap(), expected.len());
     let bytes = kind.bytes(&buf);
     prop_assert!(&bytes[..expected.len()] == expected, "wrong bytes at {} + {}", offset, len);
-    prop_assert!(bytes[expected.len()..].iter().all(|byte| *byte == 0xEE), "bytes beyond the end were touched");
+    prop_assert!(
+        bytes[expected.len()..].iter().all(|byte| *byte == 0xEE),
+        "bytes beyond the end were touched"
+    );
     Ok(())
 }
 

@@ -4,3 +4,4 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, clippy::missing_panics_doc)]
 
 pub mod conformance;
+pub mod gate;
