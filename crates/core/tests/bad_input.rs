@@ -1,4 +1,5 @@
 //! Bad input gets a clear error that names path and bytes, and nothing is lost.
+#![allow(clippy::unwrap_used)]
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -50,7 +51,7 @@ fn no_permission_is_told_from_no_file() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("secret");
     std::fs::write(&path, b"x").unwrap();
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o000)).unwrap();
     if std::fs::File::open(&path).is_err() {
         assert_eq!(open(&path).unwrap_err().kind(), ErrorKind::PermissionDenied);
         return;

@@ -1,4 +1,5 @@
 //! What is in flight owns its buffer and its file; dropping a handle is safe at any moment.
+#![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -85,7 +86,7 @@ fn waiting_gives_the_buffer_back_well_or_not() {
         gate.open(fate);
         let (result, buf) = transfer.wait();
         assert_eq!(buf.len(), 20_000);
-        assert_eq!(result.as_ref().err().map(|error| error.kind()), kind, "{fate:?}: {result:?}");
+        assert_eq!(result.as_ref().err().map(kvikio::Error::kind), kind, "{fate:?}: {result:?}");
         if fate == Fate::Succeed {
             assert!(buf.iter().all(|byte| *byte == 7));
         }
