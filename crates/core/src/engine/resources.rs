@@ -49,6 +49,17 @@ impl Drop for LaneLease<'_> {
     }
 }
 
+impl Drop for Resources {
+    fn drop(&mut self) {
+        let lanes = std::mem::take(&mut *self.lanes.lock().unwrap_or_else(PoisonError::into_inner));
+        for lane in lanes {
+            if let Ok(cuda) = self.cuda() {
+                cuda.discard(lane.context, lane.stream, lane.events);
+            }
+        }
+    }
+}
+
 impl Resources {
     pub(crate) fn new(platform: Arc<Platform>, threads: usize) -> Self {
         Self {

@@ -170,6 +170,19 @@ impl Cuda {
         Ok(marker)
     }
 
+    /// Gives a stream of ours and its events back, when no work of theirs is pending.
+    pub(crate) fn discard(&self, context: Context, stream: Stream, events: [Event; 2]) {
+        if self.process != std::process::id() {
+            return;
+        }
+        let Ok(_entered) = self.enter(context) else { return };
+        events.into_iter().for_each(|event| self.drop_event(event));
+        // SAFETY: the caller owned the stream and is done with it.
+        if let Err(status) = unsafe { self.table.destroy_stream(stream) } {
+            tracing::debug!(?status, "cuStreamDestroy failed");
+        }
+    }
+
     /// Gives an event back; a failure is of no consequence to anyone and is logged.
     fn drop_event(&self, event: Event) {
         // SAFETY: the caller owned the event and is done with it; the driver keeps it until recorded work has passed.
