@@ -33,6 +33,7 @@ const OPAQUE_FD: c_int = 1;
 #[repr(C)]
 struct Descriptor {
     kind: c_int,
+    _padding: c_int,
     fd: c_int,
     _union_rest: c_int,
     _fs_ops: usize,
