@@ -4,6 +4,7 @@
 
 mod control;
 mod cufile;
+mod extras;
 mod memory;
 mod process;
 mod streams;
