@@ -4,4 +4,5 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, clippy::missing_panics_doc)]
 
 pub mod conformance;
+pub mod fakes;
 pub mod gate;
