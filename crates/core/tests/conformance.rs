@@ -58,7 +58,11 @@ fn memory_of_a_device_is_staged() {
         let kind = OnDevice { engine: engine.clone(), device: 1 };
         check(&Memory::new(engine.clone()), &kind, &Options::default());
         let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        check(&OnDisk { engine: engine.clone(), dir: dir.path().into(), cases: 24 }, &kind, &Options::default());
+        check(
+            &OnDisk { engine: engine.clone(), dir: dir.path().into(), cases: 24 },
+            &kind,
+            &Options::default(),
+        );
         keeps_the_rules(&fakes);
     }
     let control = fakes.control();

@@ -127,7 +127,7 @@ impl<'flight> Pipeline<'_, 'flight> {
     fn push(&mut self, piece: Piece<'flight>) {
         self.turn = (self.turn + 1) % self.slots.len();
         let Some(slot) = self.slots.get_mut(self.turn) else { return };
-        Self::end(self.cuda, self.access, slot);
+        Self::end(self.cuda, self.access, self.stream, slot);
         if !piece.claim.is_open() {
             return;
         }
@@ -195,11 +195,12 @@ impl<'flight> Pipeline<'_, 'flight> {
     }
 
     /// Waits for the copy of a block's piece and finishes the piece.
-    fn end(cuda: &Cuda, access: Access<'_>, slot: &mut Slot<'flight>) {
+    fn end(cuda: &Cuda, access: Access<'_>, stream: Stream, slot: &mut Slot<'flight>) {
         let Some(piece) = slot.pending.take() else { return };
         let claim = piece.claim;
         if let Err(status) = cuda.table().synchronize_event(slot.event) {
             claim.fail(cuda.fault("cuEventSynchronize", status));
+            quiesce(cuda, stream);
             return;
         }
         if claim.has_failed() {
@@ -233,7 +234,7 @@ impl Drop for Pipeline<'_, '_> {
         for _ in 0..self.slots.len() {
             self.turn = (self.turn + 1) % self.slots.len();
             if let Some(slot) = self.slots.get_mut(self.turn) {
-                Self::end(self.cuda, self.access, slot);
+                Self::end(self.cuda, self.access, self.stream, slot);
             }
         }
     }
