@@ -25,7 +25,10 @@ pub(crate) fn run(flight: &InFlight, resources: &Resources, terms: &Terms) {
 
 fn take_tasks(flight: &InFlight, resources: &Resources, terms: &Terms) -> Result<()> {
     match (flight.plan.route(), flight.span.device()) {
-        (Route::Staged, Some(device)) => stage::run(flight, resources, terms, device),
+        (Route::Staged, Some(device)) => {
+            stage::run(flight, resources, terms, device);
+            Ok(())
+        }
         (Route::Direct, Some(device)) => {
             let _entered = resources.cuda()?.enter(device.context)?;
             while let Some(claim) = Claim::next(flight) {

@@ -8,12 +8,12 @@ use std::rc::Rc;
 use kvikio_sys::cuda::{Event, Stream};
 
 use crate::engine::claim::{Claim, Terms};
-use crate::engine::resources::Resources;
+use crate::engine::resources::{LaneLease, Resources};
 use crate::engine::source::{Access, Direction};
 use crate::engine::transfer::InFlight;
 use crate::error::Result;
 use crate::memory::bounce::Lease;
-use crate::memory::device::Cuda;
+use crate::memory::device::{Cuda, Entered};
 use crate::memory::span::Device;
 
 /// One block and what is going on with it.
@@ -31,54 +31,41 @@ struct Piece<'flight> {
 }
 
 /// The pipeline of one lane. Dropping it waits for every copy it has started, so that no block returns too early.
+///
+/// The order of the fields is that of giving up: blocks, then the stream, then the context.
 struct Pipeline<'a, 'flight> {
-    cuda: &'a Cuda,
-    access: Access<'a>,
-    stream: Stream,
     slots: Vec<Slot<'flight>>,
     turn: usize,
+    lane: LaneLease<'a>,
+    cuda: &'a Cuda,
+    access: Access<'a>,
+    _entered: Entered<'a>,
 }
 
-/// Takes tasks of `flight` until there are none, two blocks in turn.
-pub(crate) fn run(flight: &InFlight, resources: &Resources, terms: &Terms, device: Device) -> Result<()> {
-    let cuda = resources.cuda()?;
-    let _entered = cuda.enter(device.context)?;
+/// Takes tasks of `flight` until there are none, two blocks in turn. A lane that comes too late to get a task takes
+/// nothing else either.
+pub(crate) fn run(flight: &InFlight, resources: &Resources, terms: &Terms, device: Device) {
+    let Some(first) = Claim::next(flight) else { return };
     if flight.plan.count() == 1 && flight.plan.len() <= terms.block_size {
-        if let Some(claim) = Claim::next(flight) {
-            one(&claim, resources, terms, device)?;
+        let outcome = resources
+            .cuda()
+            .and_then(|cuda| cuda.enter(device.context))
+            .and_then(|_entered| one(&first, resources, terms, device));
+        if let Err(error) = outcome {
+            first.fail(error);
         }
-        return Ok(());
+        return;
     }
-    let lane = resources.lane(device.context)?;
-    if let Some(marker) = &flight.marker {
-        marker.hold_up(lane.stream)?;
-    }
-    let pinned = resources.pinned()?;
-    let first = pinned.lease(terms.block_size, terms.limit, device.context)?;
-    let [event, other] = lane.events;
-    let mut pipeline = Pipeline {
-        cuda,
-        access: terms.access(resources),
-        stream: lane.stream,
-        slots: vec![Slot { block: first, event, pending: None }],
-        turn: 0,
-    };
-    while let Some(claim) = Claim::next(flight) {
-        let claim = Rc::new(claim);
-        let mut start = 0;
-        while start < claim.task.len && claim.is_open() {
-            if pipeline.slots.len() == 1
-                && pipeline.slots.iter().all(|slot| slot.pending.is_some())
-                && let Some(block) = pinned.try_lease(terms.block_size, terms.limit, device.context)
-            {
-                pipeline.slots.push(Slot { block, event: other, pending: None });
+    match Pipeline::open(flight, resources, terms, device) {
+        Ok(mut pipeline) => {
+            let mut next = Some(first);
+            while let Some(claim) = next {
+                pipeline.take(Rc::new(claim), resources, terms, device);
+                next = Claim::next(flight);
             }
-            let len = terms.block_size.min(claim.task.len - start);
-            pipeline.push(Piece { claim: claim.clone(), start, len });
-            start += len;
         }
+        Err(error) => first.fail(error),
     }
-    Ok(())
 }
 
 /// One task through one block, each copy waited for: where there is nothing to overlap with.
@@ -122,18 +109,52 @@ pub(crate) fn one(claim: &Claim<'_>, resources: &Resources, terms: &Terms, devic
     Ok(())
 }
 
-impl<'flight> Pipeline<'_, 'flight> {
+impl<'a, 'flight> Pipeline<'a, 'flight> {
+    /// A lane with one block; the second comes when there is use for it and the pool has one.
+    fn open(flight: &InFlight, resources: &'a Resources, terms: &Terms, device: Device) -> Result<Self> {
+        let cuda = resources.cuda()?;
+        let entered = cuda.enter(device.context)?;
+        let lane = resources.lane(device.context)?;
+        if let Some(marker) = &flight.marker {
+            marker.hold_up(lane.stream)?;
+        }
+        let block = resources.pinned()?.lease(terms.block_size, terms.limit, device.context)?;
+        let slots = vec![Slot { block, event: lane.events[0], pending: None }];
+        Ok(Self { slots, turn: 0, lane, cuda, access: terms.access(resources), _entered: entered })
+    }
+
+    /// Sends one task through, a block at a time.
+    fn take(&mut self, claim: Rc<Claim<'flight>>, resources: &Resources, terms: &Terms, device: Device) {
+        let mut start = 0;
+        while start < claim.task.len && claim.is_open() {
+            if self.wants_another_block()
+                && let Ok(pinned) = resources.pinned()
+                && let Some(block) = pinned.try_lease(terms.block_size, terms.limit, device.context)
+            {
+                self.slots.push(Slot { block, event: self.lane.events[1], pending: None });
+            }
+            let len = terms.block_size.min(claim.task.len - start);
+            self.push(Piece { claim: claim.clone(), start, len });
+            start += len;
+        }
+    }
+
+    /// True while there is one block, and it is in use.
+    fn wants_another_block(&self) -> bool {
+        matches!(&self.slots[..], [only] if only.pending.is_some())
+    }
+
     /// Starts a piece in the next block, after ending what that block was used for.
     fn push(&mut self, piece: Piece<'flight>) {
         self.turn = (self.turn + 1) % self.slots.len();
         let Some(slot) = self.slots.get_mut(self.turn) else { return };
-        Self::end(self.cuda, self.access, self.stream, slot);
+        drop(Self::end(self.cuda, self.access, self.lane.stream, slot));
         if !piece.claim.is_open() {
             return;
         }
         let started = match piece.claim.flight().direction {
-            Direction::Read => Self::fill_and_send(self.cuda, self.access, self.stream, slot, piece),
-            Direction::Write => Self::fetch(self.cuda, self.stream, slot, piece),
+            Direction::Read => Self::fill_and_send(self.cuda, self.access, self.lane.stream, slot, piece),
+            Direction::Write => Self::fetch(self.cuda, self.lane.stream, slot, piece),
         };
         slot.pending = started;
     }
@@ -194,27 +215,33 @@ impl<'flight> Pipeline<'_, 'flight> {
         Some(piece)
     }
 
-    /// Waits for the copy of a block's piece and finishes the piece.
-    fn end(cuda: &Cuda, access: Access<'_>, stream: Stream, slot: &mut Slot<'flight>) {
-        let Some(piece) = slot.pending.take() else { return };
-        let claim = piece.claim;
-        if let Err(status) = cuda.table().synchronize_event(slot.event) {
+    /// Waits for the copy of a block's piece and finishes the piece. Whoever drops the claim that comes back may
+    /// thereby report the task.
+    fn end(
+        cuda: &Cuda,
+        access: Access<'_>,
+        stream: Stream,
+        slot: &mut Slot<'flight>,
+    ) -> Option<Rc<Claim<'flight>>> {
+        let Piece { claim, start, len } = slot.pending.take()?;
+        let arrived = cuda.table().synchronize_event(slot.event);
+        if let Err(status) = arrived {
             claim.fail(cuda.fault("cuEventSynchronize", status));
             quiesce(cuda, stream);
-            return;
         }
-        if claim.has_failed() {
-            return;
-        }
-        if claim.flight().direction == Direction::Write {
-            let host = slot.block.span().slice(0, piece.len);
-            let offset = claim.task.offset + piece.start as u64;
-            if let Err(error) = claim.flight().source.take(offset, host, access) {
-                claim.fail(error);
-                return;
+        let stored = match claim.flight().direction {
+            _ if claim.has_failed() => return Some(claim),
+            Direction::Read => Ok(()),
+            Direction::Write => {
+                let offset = claim.task.offset + start as u64;
+                claim.flight().source.take(offset, slot.block.span().slice(0, len), access)
             }
+        };
+        match stored {
+            Ok(()) => claim.add(len),
+            Err(error) => claim.fail(error),
         }
-        claim.add(piece.len);
+        Some(claim)
     }
 }
 
@@ -231,11 +258,15 @@ fn quiesce(cuda: &Cuda, stream: Stream) {
 
 impl Drop for Pipeline<'_, '_> {
     fn drop(&mut self) {
+        let mut ended = Vec::with_capacity(2);
         for _ in 0..self.slots.len() {
             self.turn = (self.turn + 1) % self.slots.len();
             if let Some(slot) = self.slots.get_mut(self.turn) {
-                Self::end(self.cuda, self.access, self.stream, slot);
+                ended.extend(Self::end(self.cuda, self.access, self.lane.stream, slot));
             }
         }
+        // Blocks go back before the last tasks are reported: when a transfer has ended, its blocks are idle.
+        self.slots.clear();
+        drop(ended);
     }
 }
