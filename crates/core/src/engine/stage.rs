@@ -60,7 +60,7 @@ pub(crate) fn run(flight: &InFlight, resources: &Resources, terms: &Terms, devic
         Ok(mut pipeline) => {
             let mut next = Some(first);
             while let Some(claim) = next {
-                pipeline.take(Rc::new(claim), resources, terms, device);
+                pipeline.carry(&Rc::new(claim), resources, terms, device);
                 next = Claim::next(flight);
             }
         }
@@ -124,7 +124,7 @@ impl<'a, 'flight> Pipeline<'a, 'flight> {
     }
 
     /// Sends one task through, a block at a time.
-    fn take(&mut self, claim: Rc<Claim<'flight>>, resources: &Resources, terms: &Terms, device: Device) {
+    fn carry(&mut self, claim: &Rc<Claim<'flight>>, resources: &Resources, terms: &Terms, device: Device) {
         let mut start = 0;
         while start < claim.task.len && claim.is_open() {
             if self.wants_another_block()
