@@ -4,6 +4,7 @@
 //! empties) the other; an event, not a stream synchronise, says when a block may be used again.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use kvikio_sys::cuda::{Event, Stream};
 
@@ -17,15 +18,15 @@ use crate::memory::device::{Cuda, Entered};
 use crate::memory::span::Device;
 
 /// One block and what is going on with it.
-struct Slot<'flight> {
+struct Slot {
     block: Lease,
     event: Event,
-    pending: Option<Piece<'flight>>,
+    pending: Option<Piece>,
 }
 
 /// A part of a task, as large as a block, whose copy has been started.
-struct Piece<'flight> {
-    claim: Rc<Claim<'flight>>,
+struct Piece {
+    claim: Rc<Claim>,
     start: usize,
     len: usize,
 }
@@ -33,8 +34,8 @@ struct Piece<'flight> {
 /// The pipeline of one lane. Dropping it waits for every copy it has started, so that no block returns too early.
 ///
 /// The order of the fields is that of giving up: blocks, then the stream, then the context.
-struct Pipeline<'a, 'flight> {
-    slots: Vec<Slot<'flight>>,
+struct Pipeline<'a> {
+    slots: Vec<Slot>,
     turn: usize,
     lane: LaneLease<'a>,
     cuda: &'a Cuda,
@@ -44,7 +45,7 @@ struct Pipeline<'a, 'flight> {
 
 /// Takes tasks of `flight` until there are none, two blocks in turn. A lane that comes too late to get a task takes
 /// nothing else either.
-pub(crate) fn run(flight: &InFlight, resources: &Resources, terms: &Terms, device: Device) {
+pub(crate) fn run(flight: &Arc<InFlight>, resources: &Resources, terms: &Terms, device: Device) {
     let Some(first) = Claim::next(flight) else { return };
     if flight.plan.count() == 1 && flight.plan.len() <= terms.block_size {
         let outcome = resources
@@ -69,7 +70,7 @@ pub(crate) fn run(flight: &InFlight, resources: &Resources, terms: &Terms, devic
 }
 
 /// One task through one block, each copy waited for: where there is nothing to overlap with.
-pub(crate) fn one(claim: &Claim<'_>, resources: &Resources, terms: &Terms, device: Device) -> Result<()> {
+pub(crate) fn one(claim: &Claim, resources: &Resources, terms: &Terms, device: Device) -> Result<()> {
     let cuda = resources.cuda()?;
     if device.after != Stream(0) {
         // The synchronous copies below come after the legacy default stream only.
@@ -109,7 +110,7 @@ pub(crate) fn one(claim: &Claim<'_>, resources: &Resources, terms: &Terms, devic
     Ok(())
 }
 
-impl<'a, 'flight> Pipeline<'a, 'flight> {
+impl<'a> Pipeline<'a> {
     /// A lane with one block; the second comes when there is use for it and the pool has one.
     fn open(flight: &InFlight, resources: &'a Resources, terms: &Terms, device: Device) -> Result<Self> {
         let cuda = resources.cuda()?;
@@ -124,7 +125,7 @@ impl<'a, 'flight> Pipeline<'a, 'flight> {
     }
 
     /// Sends one task through, a block at a time.
-    fn carry(&mut self, claim: &Rc<Claim<'flight>>, resources: &Resources, terms: &Terms, device: Device) {
+    fn carry(&mut self, claim: &Rc<Claim>, resources: &Resources, terms: &Terms, device: Device) {
         let mut start = 0;
         while start < claim.task.len && claim.is_open() {
             if self.wants_another_block()
@@ -145,7 +146,7 @@ impl<'a, 'flight> Pipeline<'a, 'flight> {
     }
 
     /// Starts a piece in the next block, after ending what that block was used for.
-    fn push(&mut self, piece: Piece<'flight>) {
+    fn push(&mut self, piece: Piece) {
         self.turn = (self.turn + 1) % self.slots.len();
         let Some(slot) = self.slots.get_mut(self.turn) else { return };
         drop(Self::end(self.cuda, self.access, self.lane.stream, slot));
@@ -164,9 +165,9 @@ impl<'a, 'flight> Pipeline<'a, 'flight> {
         cuda: &Cuda,
         access: Access<'_>,
         stream: Stream,
-        slot: &Slot<'flight>,
-        piece: Piece<'flight>,
-    ) -> Option<Piece<'flight>> {
+        slot: &Slot,
+        piece: Piece,
+    ) -> Option<Piece> {
         let (claim, host) = (&piece.claim, slot.block.span().slice(0, piece.len));
         let offset = claim.task.offset + piece.start as u64;
         let filled = match claim.flight().source.fill(offset, host, access) {
@@ -197,12 +198,7 @@ impl<'a, 'flight> Pipeline<'a, 'flight> {
     }
 
     /// Write: the copy from the device is started; the source takes the block when it has arrived.
-    fn fetch(
-        cuda: &Cuda,
-        stream: Stream,
-        slot: &Slot<'flight>,
-        piece: Piece<'flight>,
-    ) -> Option<Piece<'flight>> {
+    fn fetch(cuda: &Cuda, stream: Stream, slot: &Slot, piece: Piece) -> Option<Piece> {
         let claim = &piece.claim;
         let host = slot.block.span().slice(0, piece.len);
         let target = claim.flight().span.slice(claim.task.start + piece.start, piece.len);
@@ -217,12 +213,7 @@ impl<'a, 'flight> Pipeline<'a, 'flight> {
 
     /// Waits for the copy of a block's piece and finishes the piece. Whoever drops the claim that comes back may
     /// thereby report the task.
-    fn end(
-        cuda: &Cuda,
-        access: Access<'_>,
-        stream: Stream,
-        slot: &mut Slot<'flight>,
-    ) -> Option<Rc<Claim<'flight>>> {
+    fn end(cuda: &Cuda, access: Access<'_>, stream: Stream, slot: &mut Slot) -> Option<Rc<Claim>> {
         let Piece { claim, start, len } = slot.pending.take()?;
         let arrived = cuda.table().synchronize_event(slot.event);
         if let Err(status) = arrived {
@@ -256,7 +247,7 @@ fn quiesce(cuda: &Cuda, stream: Stream) {
     }
 }
 
-impl Drop for Pipeline<'_, '_> {
+impl Drop for Pipeline<'_> {
     fn drop(&mut self) {
         let mut ended = Vec::with_capacity(2);
         for _ in 0..self.slots.len() {
