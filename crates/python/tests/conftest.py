@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import memory
 import pytest
 
 import kvikio.defaults
+import memory
 
 
 @pytest.fixture
@@ -29,12 +29,15 @@ def _settings_go_back() -> Iterator[None]:
 
 
 @pytest.fixture(params=["numpy", "dlpack", "device", "cupy", "torch-cpu", "torch-cuda"])
-def xp(request: pytest.FixtureRequest) -> Any:
+def xp(request: pytest.FixtureRequest) -> Iterator[Any]:
     """Where arrays live: see ``memory.Module``."""
     try:
-        return memory.module(request.param)
+        module = memory.module(request.param)
     except memory.Unavailable as why:
         pytest.skip(str(why))
+    yield module
+    if isinstance(module, memory.Device):
+        assert module.driver.violation() == "", "a rule of the driver's was broken"
 
 
 @pytest.fixture(params=[0, 16 << 10, 1 << 20])

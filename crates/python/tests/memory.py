@@ -96,6 +96,14 @@ class Driver:
         if status != 0:
             raise RuntimeError(f"{name} answered {status}")
 
+    def violation(self) -> str:
+        """The first breach of the driver's rules that the fake has seen; a real driver tells of none."""
+        if not self.is_fake:
+            return ""
+        text = ctypes.create_string_buffer(1000)
+        self._cuda.kvikio_fake_violation(text, ctypes.c_size_t(len(text)))
+        return text.value.decode()
+
     def __enter__(self) -> Driver:
         self.call("cuCtxPushCurrent_v2", self._context)
         return self

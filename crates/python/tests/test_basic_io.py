@@ -18,9 +18,7 @@ SIZES = [1, 10, 100, 1000, 1024, 4096, 4096 * 10]
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("nthreads", [1, 3, 4, 16])
 @pytest.mark.parametrize("task_size", [199, 1024])
-def test_write(
-    path: str, xp: Any, gds_threshold: int, size: int, nthreads: int, task_size: int
-) -> None:
+def test_write(path: str, xp: Any, gds_threshold: int, size: int, nthreads: int, task_size: int) -> None:
     values = np.arange(size, dtype=np.int64)
     array = xp.array(values)
     with kvikio.defaults.set({"num_threads": nthreads, "task_size": task_size}):
@@ -52,9 +50,7 @@ def test_read(path: str, xp: Any, gds_threshold: int, size: int, nthreads: int, 
 @pytest.mark.parametrize("end", [-1, -13])
 @pytest.mark.parametrize("task_size", [1000, 4096, 9420])
 @pytest.mark.parametrize("nthreads", [1, 3, 16])
-def test_slices(
-    path: str, xp: Any, start: int, end: int, task_size: int, nthreads: int
-) -> None:
+def test_slices(path: str, xp: Any, start: int, end: int, task_size: int, nthreads: int) -> None:
     values = np.arange(10 * 4096, dtype=np.int64)
     part = xp.array(values)[start:end]
     expected = values[start:end]

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import memory
 import numpy as np
 import pytest
 
 import kvikio
+import memory
 
 DATA = bytes(range(1, 25))
 
@@ -187,7 +187,8 @@ def test_bad_cuda_array_interfaces(
 
 
 @pytest.mark.parametrize(
-    ("typestr", "size"), [("|b1", 1), ("|u1", 1), ("<f2", 2), (">i4", 4), ("<c8", 8), ("<f16", 16), ("|V8", 8)]
+    ("typestr", "size"),
+    [("|b1", 1), ("|u1", 1), ("<f2", 2), (">i4", 4), ("<c8", 8), ("<f16", 16), ("|V8", 8)],
 )
 @pytest.mark.parametrize("strides", [None, "C", "F"])
 def test_the_size_of_an_item(path: str, typestr: str, size: int, strides: str | None) -> None:

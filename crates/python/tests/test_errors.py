@@ -1,4 +1,4 @@
-"""Every error has its own class, which is also the built-in of its meaning and the type that KvikIO raises."""
+"""Every error has its own class, which is also the built-in of its meaning and what KvikIO raises."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_exceptions_survive_pickling(path: str, case: str) -> None:
 
 def test_a_missing_file_looks_like_pythons_own(path: str) -> None:
     with pytest.raises(FileNotFoundError) as theirs:
-        open(path)
+        Path(path).open()
     with pytest.raises(FileNotFoundError) as ours:
         kvikio.CuFile(path)
     for name in ("errno", "strerror", "filename"):

@@ -31,9 +31,7 @@ def test_holes(path: str, hole: int) -> None:
 @pytest.mark.parametrize("start", [0, 1, PAGE - 1, PAGE, 3 * PAGE + 77])
 @pytest.mark.parametrize("size", [1, PAGE - 1, PAGE, PAGE + 1, 5 * PAGE + 13])
 @pytest.mark.parametrize("shift", [0, 1, 511])
-def test_direct_reads_and_writes_leave_neighbours_alone(
-    path: str, start: int, size: int, shift: int
-) -> None:
+def test_direct_reads_and_writes_leave_neighbours_alone(path: str, start: int, size: int, shift: int) -> None:
     before = np.random.default_rng(3).integers(0, 256, 12 * PAGE, np.uint8)
     before.tofile(path)
     room = np.full(size + shift + 600, 238, np.uint8)
@@ -98,7 +96,11 @@ def test_is_direct_io_supported(path: str) -> None:
         assert granted
     except OSError:
         assert not granted
-    neither = {"auto_direct_io_read": False, "auto_direct_io_write": False, "compat_mode": kvikio.CompatMode.ON}
+    neither = {
+        "auto_direct_io_read": False,
+        "auto_direct_io_write": False,
+        "compat_mode": kvikio.CompatMode.ON,
+    }
     with kvikio.defaults.set(neither), kvikio.CuFile(path) as file:
         assert not file.is_direct_io_supported()
 
@@ -119,9 +121,7 @@ def test_files_of_proc_and_devices() -> None:
 
 
 def test_checkpoints_of_many_arrays(path: str) -> None:
-    arrays = [
-        np.random.default_rng(number).random((number + 1, 37), np.float32) for number in range(10)
-    ]
+    arrays = [np.random.default_rng(number).random((number + 1, 37), np.float32) for number in range(10)]
     with kvikio.CuFile(path, "w") as file:
         offset = 0
         for array in arrays:

@@ -33,7 +33,8 @@ import os, sys
 threads = len(os.listdir("/proc/self/task"))
 import kvikio, kvikio.defaults, kvikio.cufile, kvikio.exceptions, kvikio.buffer
 assert len(os.listdir("/proc/self/task")) == threads
-print(sorted({"numpy", "cupy", "torch", "zarr", "ctypes", "asyncio"} & {name.split(".")[0] for name in sys.modules}))
+loaded = {name.split(".")[0] for name in sys.modules}
+print(sorted({"numpy", "cupy", "torch", "zarr", "ctypes", "asyncio"} & loaded))
 with open("/proc/self/maps") as file:
     maps = file.read()
 print("libcuda" in maps, "libcufile" in maps)

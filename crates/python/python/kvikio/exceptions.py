@@ -76,9 +76,9 @@ class KvikIOError(Exception):
         self.code = code
         self.reason = reason
         if isinstance(self, OSError):
-            self.errno = code
-            self.strerror = reason
-            self.filename = subject
+            system = {"errno": code, "strerror": reason, "filename": subject}
+            for name, value in system.items():
+                setattr(self, name, value)
 
     def __str__(self) -> str:
         return self._message
