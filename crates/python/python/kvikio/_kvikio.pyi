@@ -28,6 +28,21 @@ class _Setting(TypedDict):
     environment: tuple[str, ...]
     doc: str
 
+__all__ = [
+    "ConfigContextManager",
+    "CuFile",
+    "IOFuture",
+    "__git_commit__",
+    "__version__",
+    "bounce_buffer_free",
+    "describe",
+    "get",
+    "is_compat_mode_preferred",
+    "is_set",
+    "run_cli",
+    "set",
+]
+
 __version__: str
 __git_commit__: str
 
