@@ -3,5 +3,7 @@
 pub mod align;
 pub mod bounce;
 pub mod buf;
+#[cfg(feature = "cudarc")]
+mod cudarc;
 pub mod device;
 pub mod span;

@@ -76,7 +76,7 @@ pub enum Key {
 }
 
 /// One setting: everything that the environment, Rust, Python and the command line need to know about it.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct Setting {
     /// Which one.
     pub key: Key,

@@ -6,7 +6,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::options::{Key, LocalIo, Setting, Value};
 
 /// Where variables are looked up: the process's environment, or a test's own.
-pub struct Environment<'a>(Box<dyn Fn(&str) -> Option<OsString> + 'a>);
+pub struct Environment<'a>(Lookup<'a>);
+
+type Lookup<'a> = Box<dyn Fn(&str) -> Option<OsString> + 'a>;
 
 impl<'a> Environment<'a> {
     /// The environment of this process, as it is at each look-up.
