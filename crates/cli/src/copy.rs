@@ -42,7 +42,7 @@ pub fn run(args: &Copy, context: &Context) -> Result<i32, Failure> {
     let target = File::options().write(true).options(options).engine(&engine).open(temporary.path())?;
     let start = Instant::now();
     let len = source.len()?;
-    move_bytes(&source, &target, len).map_err(|error| rename_subject(error, temporary.path(), &to))?;
+    move_bytes(&source, &target, len).map_err(|error| rename_subject(&error, temporary.path(), &to))?;
     check_length(&source, len, &args.from)?;
     if args.sync {
         target.sync()?;
@@ -136,7 +136,7 @@ fn move_bytes(source: &File, target: &File, len: u64) -> Result<(), kvikio::Erro
 }
 
 /// Errors of writing name the copy that was asked for, not the temporary name.
-fn rename_subject(error: kvikio::Error, temporary: &Path, to: &Path) -> Failure {
+fn rename_subject(error: &kvikio::Error, temporary: &Path, to: &Path) -> Failure {
     Failure(error.to_string().replace(&*temporary.to_string_lossy(), &to.to_string_lossy()))
 }
 

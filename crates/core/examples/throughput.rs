@@ -30,18 +30,33 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     println!("host   pread, 1 thread              {:6.2} GB/s", median(plain));
     for threads in [1, 2, 4, 8, 16] {
-        println!("host   ours, {threads:2} threads             {:6.2} GB/s", read(path, &mut host, threads, None)?);
+        println!(
+            "host   ours, {threads:2} threads             {:6.2} GB/s",
+            read(path, &mut host, threads, None)?
+        );
     }
-    println!("host   ours, nothing set ({chosen:2} threads) {:6.2} GB/s", read(path, &mut host, chosen, None)?);
+    println!(
+        "host   ours, nothing set ({chosen:2} threads) {:6.2} GB/s",
+        read(path, &mut host, chosen, None)?
+    );
     let Ok(mut device) = engine.device_buf(0, len) else {
-        println!("no GPU: {}", engine.device_buf(0, 1).map_or_else(|why| why.to_string(), |_| "out of memory".into()));
+        println!(
+            "no GPU: {}",
+            engine.device_buf(0, 1).map_or_else(|why| why.to_string(), |_| "out of memory".into())
+        );
         return Ok(());
     };
     println!("device limit, pinned copy           {:6.2} GB/s", limit(&engine, &mut device)?);
     for threads in [1, 2, 4, 6, 8, 10, 12, 16] {
-        println!("device ours, {threads:2} threads             {:6.2} GB/s", read(path, &mut device, threads, None)?);
+        println!(
+            "device ours, {threads:2} threads             {:6.2} GB/s",
+            read(path, &mut device, threads, None)?
+        );
     }
-    println!("device ours, nothing set ({chosen:2} threads) {:6.2} GB/s", read(path, &mut device, chosen, None)?);
+    println!(
+        "device ours, nothing set ({chosen:2} threads) {:6.2} GB/s",
+        read(path, &mut device, chosen, None)?
+    );
     for block in [1_u64 << 20, 2 << 20, 8 << 20] {
         let rate = read(path, &mut device, 8, Some(block))?;
         println!("device ours,  8 threads, {:2} MiB blocks {rate:6.2} GB/s", block >> 20);

@@ -188,6 +188,27 @@ mod tests {
     }
 
     #[test]
+    fn one_wrong_byte_is_found_in_any_piece() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let mut content = vec![1; 1000];
+        std::fs::write(path("right"), &content).unwrap();
+        content[777] = 2;
+        std::fs::write(path("wrong"), &content).unwrap();
+        let engine = Context::default().engine(&Options::default());
+        let run = |name: &str, piece| {
+            let file = File::options().read(true).engine(&engine).open(path(name)).unwrap();
+            let sample = Sample::open(&path("right")).unwrap();
+            race(&Contender::all(Memory::Host), &sample, &file, &engine, piece)
+        };
+        for piece in [1000, 300, 1] {
+            assert!(run("right", piece).is_ok());
+            let Failure(text) = run("wrong", piece).unwrap_err();
+            assert!(text.contains("are not those of a plain read"), "{text}");
+        }
+    }
+
+    #[test]
     fn free_memory_is_known() {
         assert!(free_memory() > 0);
     }

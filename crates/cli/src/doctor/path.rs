@@ -183,12 +183,10 @@ fn route(section: &mut Section, path: &Path, engine: &Engine, options: &Options,
         Route::Direct => "by cuFile, straight from the storage",
         Route::Host | Route::Staged => "through page-locked bounce buffers",
     };
-    match has_gpu {
-        true => {
-            section.ok(format!("a read into GPU memory goes {meaning} ({route}): {}", file.route_reason()))
-        }
-        false => {
-            section.note(format!("a read into GPU memory is not possible here: {}", file.route_reason()), "")
-        }
+    let reason = file.route_reason();
+    if has_gpu {
+        section.ok(format!("a read into GPU memory goes {meaning} ({route}): {reason}"));
+    } else {
+        section.note(format!("a read into GPU memory is not possible here: {reason}"), "");
     }
 }
