@@ -112,8 +112,9 @@ impl Error {
 
     /// The error for a failed CUDA driver call, in the driver's words.
     #[must_use]
-    pub fn from_cuda(table: &Table, operation: &'static str, status: CuStatus) -> Self {
-        let mut error = Self::new(ErrorKind::Cuda, operation, table.describe(status));
+    pub fn from_cuda(table: &Table, call: &'static str, status: CuStatus) -> Self {
+        let words = table.describe(status);
+        let mut error = Self::new(ErrorKind::Cuda, "use the device", format!("{call}: {words}"));
         error.0.os_code = Some(status.0);
         error
     }
@@ -124,6 +125,13 @@ impl Error {
         let mut error = Self::new(ErrorKind::CuFile, operation, status.to_string());
         error.0.os_code = Some(status.op);
         error
+    }
+
+    /// Names what the caller wanted, in place of the step on the way to it that failed.
+    #[must_use]
+    pub fn during(mut self, operation: &'static str) -> Self {
+        self.0.operation = operation;
+        self
     }
 
     /// Names what was worked on; the first name given stays.

@@ -1,6 +1,7 @@
 //! A task that somebody has taken, and the terms on which it is done.
 
 use std::cell::{Cell, RefCell};
+use std::sync::Arc;
 
 use crate::engine::plan::Task;
 use crate::engine::resources::Resources;
@@ -31,19 +32,19 @@ impl Terms {
 }
 
 /// A task that was taken. It is reported when the last of its pieces lets go of it, whatever way that comes about.
-pub(crate) struct Claim<'flight> {
-    flight: &'flight InFlight,
+pub(crate) struct Claim {
+    flight: Arc<InFlight>,
     pub(crate) task: Task,
     moved: Cell<usize>,
     is_short: Cell<bool>,
     error: RefCell<Option<Error>>,
 }
 
-impl<'flight> Claim<'flight> {
-    pub(crate) fn next(flight: &'flight InFlight) -> Option<Self> {
+impl Claim {
+    pub(crate) fn next(flight: &Arc<InFlight>) -> Option<Self> {
         let task = flight.claim()?;
         Some(Self {
-            flight,
+            flight: flight.clone(),
             task,
             moved: Cell::new(0),
             is_short: Cell::new(false),
@@ -52,8 +53,8 @@ impl<'flight> Claim<'flight> {
     }
 
     /// The transfer that the task is part of.
-    pub(crate) fn flight(&self) -> &'flight InFlight {
-        self.flight
+    pub(crate) fn flight(&self) -> &InFlight {
+        &self.flight
     }
 
     /// `moved` more bytes are where they belong, counted from the task's start without a gap.
@@ -84,7 +85,7 @@ impl<'flight> Claim<'flight> {
     }
 }
 
-impl Drop for Claim<'_> {
+impl Drop for Claim {
     fn drop(&mut self) {
         let moved = self.moved.get();
         let outcome = match self.error.take() {

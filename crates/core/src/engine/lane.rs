@@ -1,6 +1,7 @@
 //! One worker's part in a transfer: it takes tasks until there are none, and reports each.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use crate::engine::claim::{Claim, Terms};
 use crate::engine::plan::Route;
@@ -11,7 +12,7 @@ use crate::engine::transfer::InFlight;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Takes tasks of `flight` until there are none. Whatever happens, the transfer learns of it.
-pub(crate) fn run(flight: &InFlight, resources: &Resources, terms: &Terms) {
+pub(crate) fn run(flight: &Arc<InFlight>, resources: &Resources, terms: &Terms) {
     // A source is somebody's code. Unwinding out of it reports the task as failed (see `Claim`) and stops here, so
     // that a borrowed buffer is never left in flight.
     let outcome = catch_unwind(AssertUnwindSafe(|| take_tasks(flight, resources, terms)));
@@ -23,9 +24,12 @@ pub(crate) fn run(flight: &InFlight, resources: &Resources, terms: &Terms) {
     }
 }
 
-fn take_tasks(flight: &InFlight, resources: &Resources, terms: &Terms) -> Result<()> {
+fn take_tasks(flight: &Arc<InFlight>, resources: &Resources, terms: &Terms) -> Result<()> {
     match (flight.plan.route(), flight.span.device()) {
-        (Route::Staged, Some(device)) => stage::run(flight, resources, terms, device),
+        (Route::Staged, Some(device)) => {
+            stage::run(flight, resources, terms, device);
+            Ok(())
+        }
         (Route::Direct, Some(device)) => {
             let _entered = resources.cuda()?.enter(device.context)?;
             while let Some(claim) = Claim::next(flight) {
@@ -45,7 +49,7 @@ fn take_tasks(flight: &InFlight, resources: &Resources, terms: &Terms) -> Result
     }
 }
 
-fn to_host(claim: &Claim<'_>, access: Access<'_>) {
+fn to_host(claim: &Claim, access: Access<'_>) {
     let (flight, task) = (claim.flight(), claim.task);
     let span = flight.span.slice(task.start, task.len);
     let outcome = match flight.direction {
@@ -56,7 +60,7 @@ fn to_host(claim: &Claim<'_>, access: Access<'_>) {
 }
 
 /// Offers the task to the source's own path to the device; false where it does not take it.
-fn by_source(claim: &Claim<'_>) -> bool {
+fn by_source(claim: &Claim) -> bool {
     let (flight, task) = (claim.flight(), claim.task);
     let span = flight.span.slice(task.start, task.len);
     let outcome = match flight.direction {
@@ -71,7 +75,7 @@ fn by_source(claim: &Claim<'_>) -> bool {
     true
 }
 
-fn report(claim: &Claim<'_>, outcome: Result<usize>) {
+fn report(claim: &Claim, outcome: Result<usize>) {
     match outcome {
         Ok(moved) => {
             claim.add(moved);

@@ -362,7 +362,7 @@ impl Engine {
 }
 
 fn name(job: Job<'_>, len: usize, error: Error) -> Error {
-    error.on(job.source.subject()).at(job.offset, len as u64)
+    error.during(job.direction.verb()).on(job.source.subject()).at(job.offset, len as u64)
 }
 
 /// A transfer that has ended before it began.

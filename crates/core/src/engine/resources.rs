@@ -49,6 +49,17 @@ impl Drop for LaneLease<'_> {
     }
 }
 
+impl Drop for Resources {
+    fn drop(&mut self) {
+        let lanes = std::mem::take(&mut *self.lanes.lock().unwrap_or_else(PoisonError::into_inner));
+        for lane in lanes {
+            if let Ok(cuda) = self.cuda() {
+                cuda.discard(lane.context, lane.stream, &lane.events);
+            }
+        }
+    }
+}
+
 impl Resources {
     pub(crate) fn new(platform: Arc<Platform>, threads: usize) -> Self {
         Self {
@@ -86,8 +97,8 @@ impl Resources {
         let lane = match known {
             Some(lane) => lane,
             None => {
-                let cuda = self.cuda()?;
-                Lane { context, stream: cuda.new_stream()?, events: [cuda.new_event()?, cuda.new_event()?] }
+                let (stream, events) = self.cuda()?.new_lane(context)?;
+                Lane { context, stream, events }
             }
         };
         Ok(LaneLease { resources: self, lane })

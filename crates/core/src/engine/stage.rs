@@ -4,85 +4,73 @@
 //! empties) the other; an event, not a stream synchronise, says when a block may be used again.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use kvikio_sys::cuda::{Event, Stream};
 
 use crate::engine::claim::{Claim, Terms};
-use crate::engine::resources::Resources;
+use crate::engine::resources::{LaneLease, Resources};
 use crate::engine::source::{Access, Direction};
 use crate::engine::transfer::InFlight;
 use crate::error::Result;
 use crate::memory::bounce::Lease;
-use crate::memory::device::Cuda;
+use crate::memory::device::{Cuda, Entered};
 use crate::memory::span::Device;
 
 /// One block and what is going on with it.
-struct Slot<'flight> {
+struct Slot {
     block: Lease,
     event: Event,
-    pending: Option<Piece<'flight>>,
+    pending: Option<Piece>,
 }
 
 /// A part of a task, as large as a block, whose copy has been started.
-struct Piece<'flight> {
-    claim: Rc<Claim<'flight>>,
+struct Piece {
+    claim: Rc<Claim>,
     start: usize,
     len: usize,
 }
 
 /// The pipeline of one lane. Dropping it waits for every copy it has started, so that no block returns too early.
-struct Pipeline<'a, 'flight> {
+///
+/// The order of the fields is that of giving up: blocks, then the stream, then the context.
+struct Pipeline<'a> {
+    slots: Vec<Slot>,
+    turn: usize,
+    lane: LaneLease<'a>,
     cuda: &'a Cuda,
     access: Access<'a>,
-    stream: Stream,
-    slots: Vec<Slot<'flight>>,
-    turn: usize,
+    _entered: Entered<'a>,
 }
 
-/// Takes tasks of `flight` until there are none, two blocks in turn.
-pub(crate) fn run(flight: &InFlight, resources: &Resources, terms: &Terms, device: Device) -> Result<()> {
-    let cuda = resources.cuda()?;
-    let _entered = cuda.enter(device.context)?;
+/// Takes tasks of `flight` until there are none, two blocks in turn. A lane that comes too late to get a task takes
+/// nothing else either.
+pub(crate) fn run(flight: &Arc<InFlight>, resources: &Resources, terms: &Terms, device: Device) {
+    let Some(first) = Claim::next(flight) else { return };
     if flight.plan.count() == 1 && flight.plan.len() <= terms.block_size {
-        if let Some(claim) = Claim::next(flight) {
-            one(&claim, resources, terms, device)?;
+        let outcome = resources
+            .cuda()
+            .and_then(|cuda| cuda.enter(device.context))
+            .and_then(|_entered| one(&first, resources, terms, device));
+        if let Err(error) = outcome {
+            first.fail(error);
         }
-        return Ok(());
+        return;
     }
-    let lane = resources.lane(device.context)?;
-    if let Some(marker) = &flight.marker {
-        marker.hold_up(lane.stream)?;
-    }
-    let pinned = resources.pinned()?;
-    let first = pinned.lease(terms.block_size, terms.limit, device.context)?;
-    let [event, other] = lane.events;
-    let mut pipeline = Pipeline {
-        cuda,
-        access: terms.access(resources),
-        stream: lane.stream,
-        slots: vec![Slot { block: first, event, pending: None }],
-        turn: 0,
-    };
-    while let Some(claim) = Claim::next(flight) {
-        let claim = Rc::new(claim);
-        let mut start = 0;
-        while start < claim.task.len && claim.is_open() {
-            if pipeline.slots.len() == 1
-                && pipeline.slots.iter().all(|slot| slot.pending.is_some())
-                && let Some(block) = pinned.try_lease(terms.block_size, terms.limit, device.context)
-            {
-                pipeline.slots.push(Slot { block, event: other, pending: None });
+    match Pipeline::open(flight, resources, terms, device) {
+        Ok(mut pipeline) => {
+            let mut next = Some(first);
+            while let Some(claim) = next {
+                pipeline.carry(&Rc::new(claim), resources, terms, device);
+                next = Claim::next(flight);
             }
-            let len = terms.block_size.min(claim.task.len - start);
-            pipeline.push(Piece { claim: claim.clone(), start, len });
-            start += len;
         }
+        Err(error) => first.fail(error),
     }
-    Ok(())
 }
 
 /// One task through one block, each copy waited for: where there is nothing to overlap with.
-pub(crate) fn one(claim: &Claim<'_>, resources: &Resources, terms: &Terms, device: Device) -> Result<()> {
+pub(crate) fn one(claim: &Claim, resources: &Resources, terms: &Terms, device: Device) -> Result<()> {
     let cuda = resources.cuda()?;
     if device.after != Stream(0) {
         // The synchronous copies below come after the legacy default stream only.
@@ -122,18 +110,52 @@ pub(crate) fn one(claim: &Claim<'_>, resources: &Resources, terms: &Terms, devic
     Ok(())
 }
 
-impl<'flight> Pipeline<'_, 'flight> {
+impl<'a> Pipeline<'a> {
+    /// A lane with one block; the second comes when there is use for it and the pool has one.
+    fn open(flight: &InFlight, resources: &'a Resources, terms: &Terms, device: Device) -> Result<Self> {
+        let cuda = resources.cuda()?;
+        let entered = cuda.enter(device.context)?;
+        let lane = resources.lane(device.context)?;
+        if let Some(marker) = &flight.marker {
+            marker.hold_up(lane.stream)?;
+        }
+        let block = resources.pinned()?.lease(terms.block_size, terms.limit, device.context)?;
+        let slots = vec![Slot { block, event: lane.events[0], pending: None }];
+        Ok(Self { slots, turn: 0, lane, cuda, access: terms.access(resources), _entered: entered })
+    }
+
+    /// Sends one task through, a block at a time.
+    fn carry(&mut self, claim: &Rc<Claim>, resources: &Resources, terms: &Terms, device: Device) {
+        let mut start = 0;
+        while start < claim.task.len && claim.is_open() {
+            if self.wants_another_block()
+                && let Ok(pinned) = resources.pinned()
+                && let Some(block) = pinned.try_lease(terms.block_size, terms.limit, device.context)
+            {
+                self.slots.push(Slot { block, event: self.lane.events[1], pending: None });
+            }
+            let len = terms.block_size.min(claim.task.len - start);
+            self.push(Piece { claim: claim.clone(), start, len });
+            start += len;
+        }
+    }
+
+    /// True while there is one block, and it is in use.
+    fn wants_another_block(&self) -> bool {
+        matches!(&self.slots[..], [only] if only.pending.is_some())
+    }
+
     /// Starts a piece in the next block, after ending what that block was used for.
-    fn push(&mut self, piece: Piece<'flight>) {
+    fn push(&mut self, piece: Piece) {
         self.turn = (self.turn + 1) % self.slots.len();
         let Some(slot) = self.slots.get_mut(self.turn) else { return };
-        Self::end(self.cuda, self.access, slot);
+        drop(Self::end(self.cuda, self.access, self.lane.stream, slot));
         if !piece.claim.is_open() {
             return;
         }
         let started = match piece.claim.flight().direction {
-            Direction::Read => Self::fill_and_send(self.cuda, self.access, self.stream, slot, piece),
-            Direction::Write => Self::fetch(self.cuda, self.stream, slot, piece),
+            Direction::Read => Self::fill_and_send(self.cuda, self.access, self.lane.stream, slot, piece),
+            Direction::Write => Self::fetch(self.cuda, self.lane.stream, slot, piece),
         };
         slot.pending = started;
     }
@@ -143,9 +165,9 @@ impl<'flight> Pipeline<'_, 'flight> {
         cuda: &Cuda,
         access: Access<'_>,
         stream: Stream,
-        slot: &Slot<'flight>,
-        piece: Piece<'flight>,
-    ) -> Option<Piece<'flight>> {
+        slot: &Slot,
+        piece: Piece,
+    ) -> Option<Piece> {
         let (claim, host) = (&piece.claim, slot.block.span().slice(0, piece.len));
         let offset = claim.task.offset + piece.start as u64;
         let filled = match claim.flight().source.fill(offset, host, access) {
@@ -176,12 +198,7 @@ impl<'flight> Pipeline<'_, 'flight> {
     }
 
     /// Write: the copy from the device is started; the source takes the block when it has arrived.
-    fn fetch(
-        cuda: &Cuda,
-        stream: Stream,
-        slot: &Slot<'flight>,
-        piece: Piece<'flight>,
-    ) -> Option<Piece<'flight>> {
+    fn fetch(cuda: &Cuda, stream: Stream, slot: &Slot, piece: Piece) -> Option<Piece> {
         let claim = &piece.claim;
         let host = slot.block.span().slice(0, piece.len);
         let target = claim.flight().span.slice(claim.task.start + piece.start, piece.len);
@@ -194,26 +211,28 @@ impl<'flight> Pipeline<'_, 'flight> {
         Some(piece)
     }
 
-    /// Waits for the copy of a block's piece and finishes the piece.
-    fn end(cuda: &Cuda, access: Access<'_>, slot: &mut Slot<'flight>) {
-        let Some(piece) = slot.pending.take() else { return };
-        let claim = piece.claim;
-        if let Err(status) = cuda.table().synchronize_event(slot.event) {
+    /// Waits for the copy of a block's piece and finishes the piece. Whoever drops the claim that comes back may
+    /// thereby report the task.
+    fn end(cuda: &Cuda, access: Access<'_>, stream: Stream, slot: &mut Slot) -> Option<Rc<Claim>> {
+        let Piece { claim, start, len } = slot.pending.take()?;
+        let arrived = cuda.table().synchronize_event(slot.event);
+        if let Err(status) = arrived {
             claim.fail(cuda.fault("cuEventSynchronize", status));
-            return;
+            quiesce(cuda, stream);
         }
-        if claim.has_failed() {
-            return;
-        }
-        if claim.flight().direction == Direction::Write {
-            let host = slot.block.span().slice(0, piece.len);
-            let offset = claim.task.offset + piece.start as u64;
-            if let Err(error) = claim.flight().source.take(offset, host, access) {
-                claim.fail(error);
-                return;
+        let stored = match claim.flight().direction {
+            _ if claim.has_failed() => return Some(claim),
+            Direction::Read => Ok(()),
+            Direction::Write => {
+                let offset = claim.task.offset + start as u64;
+                claim.flight().source.take(offset, slot.block.span().slice(0, len), access)
             }
+        };
+        match stored {
+            Ok(()) => claim.add(len),
+            Err(error) => claim.fail(error),
         }
-        claim.add(piece.len);
+        Some(claim)
     }
 }
 
@@ -228,13 +247,17 @@ fn quiesce(cuda: &Cuda, stream: Stream) {
     }
 }
 
-impl Drop for Pipeline<'_, '_> {
+impl Drop for Pipeline<'_> {
     fn drop(&mut self) {
+        let mut ended = Vec::with_capacity(2);
         for _ in 0..self.slots.len() {
             self.turn = (self.turn + 1) % self.slots.len();
             if let Some(slot) = self.slots.get_mut(self.turn) {
-                Self::end(self.cuda, self.access, slot);
+                ended.extend(Self::end(self.cuda, self.access, self.lane.stream, slot));
             }
         }
+        // Blocks go back before the last tasks are reported: when a transfer has ended, its blocks are idle.
+        self.slots.clear();
+        drop(ended);
     }
 }

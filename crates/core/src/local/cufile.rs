@@ -16,6 +16,7 @@ pub struct Registration {
     table: Arc<Table>,
     cuda: Arc<Cuda>,
     handle: Handle,
+    process: u32,
 }
 
 impl Registration {
@@ -28,7 +29,7 @@ impl Registration {
     pub fn new(table: Arc<Table>, cuda: Arc<Cuda>, fd: BorrowedFd<'_>) -> Result<Self, CuFileStatus> {
         // SAFETY: `LocalFile` owns the descriptor and declares this registration before it, so it is dropped first.
         let handle = unsafe { table.register(fd.as_raw_fd()) }?;
-        Ok(Self { table, cuda, handle })
+        Ok(Self { table, cuda, handle, process: std::process::id() })
     }
 
     /// Moves `span` (device memory, its context current) from or to `offset`; fewer bytes only at the end of the file.
@@ -74,6 +75,9 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
+        if self.process != std::process::id() {
+            return; // In a forked child neither cuFile nor CUDA may be called; the handle is the parent's.
+        }
         // SAFETY: transfers hold the file that holds this registration, so none is running.
         unsafe { self.table.deregister(self.handle) };
     }

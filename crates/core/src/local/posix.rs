@@ -63,7 +63,8 @@ impl Posix {
         Ok(done)
     }
 
-    /// An aligned range by direct I/O, through page-aligned blocks where the memory is not aligned.
+    /// An aligned range by direct I/O, through page-aligned blocks where the memory is not aligned. What direct I/O
+    /// leaves undone (it was refused, or stopped at the end of the file) the page cache finishes.
     fn around_cache(
         &self,
         file: &OpenFile,
@@ -74,11 +75,12 @@ impl Posix {
     ) -> Result<End> {
         let unit = file.alignment();
         let usable = access.block_size - access.block_size % unit;
-        let aligned = span.address().is_multiple_of(unit);
-        if span.is_empty() || (!aligned && usable == 0) {
-            return through_cache(file, direction, offset, span);
-        }
-        let block = if aligned { None } else { Some(access.lease()?) };
+        let is_aligned = span.address().is_multiple_of(unit);
+        let block = match is_aligned {
+            true => None,
+            false if usable == 0 => return through_cache(file, direction, offset, span),
+            false => Some(access.lease()?),
+        };
         let mut done = 0;
         while done < span.len() {
             let rest = span.slice(done, span.len() - done);
@@ -94,13 +96,10 @@ impl Posix {
                 // Granted at open, refused now: some file systems do that. Once is enough to know.
                 Err(libc::EINVAL | libc::EOPNOTSUPP) => {
                     if !self.direct_refused.swap(true, Ordering::Relaxed) {
-                        tracing::info!(path = %file.path().display(), "direct I/O refused at its first call; buffered from now on");
+                        let path = file.path().display();
+                        tracing::info!(%path, "direct I/O refused at its first call; buffered from now on");
                     }
-                    let end = through_cache(file, direction, offset + done as u64, rest);
-                    return match end.map_err(|error| counted(error, done))? {
-                        End::Whole => Ok(End::Whole),
-                        End::Short(moved) => Ok(End::Short(done + moved)),
-                    };
+                    0
                 }
                 Err(code) => return Err(Error::from_os(direction.verb(), code).after(done as u64)),
             };
@@ -108,13 +107,9 @@ impl Posix {
                 rest.copy_from(&piece.slice(0, moved));
             }
             done += moved;
-            if moved == 0 && direction == Direction::Write {
-                return Err(nothing_written().after(done as u64));
-            }
-            // A short direct call ends at the end of the file or at an unaligned place: the page cache knows which.
             if moved < piece.len() {
-                let end =
-                    through_cache(file, direction, offset + done as u64, span.slice(done, span.len() - done));
+                let rest = span.slice(done, span.len() - done);
+                let end = through_cache(file, direction, offset + done as u64, rest);
                 return match end.map_err(|error| counted(error, done))? {
                     End::Whole => Ok(End::Whole),
                     End::Short(moved) => Ok(End::Short(done + moved)),

@@ -108,13 +108,19 @@ impl Cuda {
         Error::from_cuda(&self.table, operation, status)
     }
 
-    /// A stream of our own in the current context.
-    pub(crate) fn new_stream(&self) -> Result<Stream> {
-        self.table.create_stream(STREAM_NON_BLOCKING).map_err(|status| self.fault("cuStreamCreate", status))
+    /// A stream of our own with two events, in `context`, which is current.
+    pub(crate) fn new_lane(&self, context: Context) -> Result<(Stream, [Event; 2])> {
+        let stream = self
+            .table
+            .create_stream(STREAM_NON_BLOCKING)
+            .map_err(|status| self.fault("cuStreamCreate", status))?;
+        let first = self.new_event().inspect_err(|_| self.discard(context, stream, &[]))?;
+        let second = self.new_event().inspect_err(|_| self.discard(context, stream, &[first]))?;
+        Ok((stream, [first, second]))
     }
 
     /// An event in the current context.
-    pub(crate) fn new_event(&self) -> Result<Event> {
+    fn new_event(&self) -> Result<Event> {
         self.table.create_event(EVENT_DISABLE_TIMING).map_err(|status| self.fault("cuEventCreate", status))
     }
 
@@ -170,6 +176,19 @@ impl Cuda {
         Ok(marker)
     }
 
+    /// Gives a stream of ours and its events back, when no work of theirs is pending.
+    pub(crate) fn discard(&self, context: Context, stream: Stream, events: &[Event]) {
+        if self.process != std::process::id() {
+            return;
+        }
+        let Ok(_entered) = self.enter(context) else { return };
+        events.iter().for_each(|event| self.drop_event(*event));
+        // SAFETY: the caller owned the stream and is done with it.
+        if let Err(status) = unsafe { self.table.destroy_stream(stream) } {
+            tracing::debug!(?status, "cuStreamDestroy failed");
+        }
+    }
+
     /// Gives an event back; a failure is of no consequence to anyone and is logged.
     fn drop_event(&self, event: Event) {
         // SAFETY: the caller owned the event and is done with it; the driver keeps it until recorded work has passed.
@@ -213,8 +232,8 @@ impl Marker {
 
 impl Drop for Marker {
     fn drop(&mut self) {
-        if let Ok(_entered) = self.cuda.enter(self.context) {
-            self.cuda.drop_event(self.event);
-        }
+        // Where the context cannot be entered any more the event may be gone with it: tried all the same.
+        let _entered = self.cuda.enter(self.context);
+        self.cuda.drop_event(self.event);
     }
 }

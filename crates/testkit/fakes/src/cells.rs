@@ -1,7 +1,6 @@
 //! Named integers that the control interface can see: settings, which tests change, and gauges, which tests read.
 
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A named integer.
 pub(crate) struct Cell {
@@ -130,23 +129,4 @@ pub(crate) fn restore() {
     SETTINGS.iter().for_each(|cell| cell.restore());
     [&VIOLATIONS, &PAGEABLE_COPIES].iter().for_each(|cell| cell.restore());
     PEAK_HOST_BYTES.set(LIVE_HOST_BYTES.get());
-    lock(&TEXTS).clear();
-}
-
-static TEXTS: Mutex<Vec<String>> = Mutex::new(Vec::new());
-
-/// Records a breach of the rules by the program under test.
-pub(crate) fn violation(text: String) {
-    VIOLATIONS.add(1);
-    lock(&TEXTS).push(text);
-}
-
-/// The first violation's text.
-pub(crate) fn first_violation() -> Option<String> {
-    lock(&TEXTS).first().cloned()
-}
-
-/// Locks, whatever happened to an earlier holder: a panic must not spread through the C interface.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -4,7 +4,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use crate::cells::{self, lock};
+use crate::cells;
+use crate::lock::lock;
 use crate::status::{INVALID_CONTEXT, INVALID_DEVICE, INVALID_VALUE, Refusal};
 
 const FIRST_HANDLE: usize = 0x0C0D_E000;

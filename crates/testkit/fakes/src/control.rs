@@ -7,7 +7,7 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 use crate::status::Out;
-use crate::{cells, cuda, cufile, memory, script};
+use crate::{cells, cuda, cufile, memory, script, violations};
 
 /// Set once the library is loaded, before any function can be called.
 // The section holds pointers to functions with C's calling convention, which the loader runs once.
@@ -19,7 +19,7 @@ extern "C" fn load() {
     let Ok(text) = std::env::var("KVIKIO_FAKE") else { return };
     for item in text.split(',').filter(|item| !item.is_empty()) {
         if apply(item).is_none() {
-            cells::violation(format!("KVIKIO_FAKE: cannot read {item:?}"));
+            violations::violation(format!("KVIKIO_FAKE: cannot read {item:?}"));
         }
     }
 }
@@ -93,7 +93,7 @@ extern "C" fn kvikio_fake_counter(name: *const c_char) -> i64 {
 /// Writes the first violation's text, cut to `len` and terminated; answers its whole length, 0 where there is none.
 #[unsafe(no_mangle)]
 extern "C" fn kvikio_fake_violation(buffer: Out<u8>, len: usize) -> usize {
-    let text = cells::first_violation().unwrap_or_default();
+    let text = violations::first().unwrap_or_default();
     if let Some(room) = len.checked_sub(1) {
         for (index, byte) in text.bytes().take(room).chain([0]).enumerate() {
             buffer.at(index).offer(byte);
@@ -132,5 +132,6 @@ fn touch(
 #[unsafe(no_mangle)]
 extern "C" fn kvikio_fake_reset() {
     cells::restore();
+    violations::clear();
     script::clear();
 }

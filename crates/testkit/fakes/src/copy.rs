@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::cells::{self, Cell, violation};
+use crate::cells::{self, Cell};
 use crate::host::{bytes_at, checksum, put_bytes};
 use crate::memory::{self, Allocation};
 use crate::status::{INVALID_VALUE, Refusal};
 use crate::stream::{self, Submitted};
+use crate::violations::violation;
 
 const STEP: usize = 1 << 20;
 const LEGACY_STREAM: usize = 0;

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::status::{Answer, NOT_INITIALIZED, NOT_PERMITTED, Refusal, STUB_LIBRARY, UNKNOWN};
-use crate::{cells, context, script};
+use crate::{cells, context, script, violations};
 
 /// What must be in place before a function does anything.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,7 +49,7 @@ fn admit(need: Need, owner: u32) -> Result<(), Refusal> {
         return Err(STUB_LIBRARY);
     }
     if IN_CALLBACK.get() && need > Need::Nothing {
-        cells::violation("the driver was called from a stream's callback".to_owned());
+        violations::violation("the driver was called from a stream's callback".to_owned());
         return Err(NOT_PERMITTED);
     }
     if need >= Need::Init && owner == 0 {

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::cells::{self, lock, violation};
+use crate::cells;
+use crate::lock::lock;
 use crate::pages::{HostPages, Pages};
 use crate::status::{ALREADY_REGISTERED, INVALID_VALUE, NOT_REGISTERED, OUT_OF_MEMORY, Refusal};
+use crate::violations::violation;
 
 /// Where an allocation's bytes are.
 pub(crate) enum Kind {

@@ -11,7 +11,7 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex};
 
-use crate::cells::lock;
+use crate::lock::lock;
 
 pub(crate) const PAGE: usize = 4096;
 

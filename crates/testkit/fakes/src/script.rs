@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use crate::cells::lock;
+use crate::lock::lock;
 
 #[derive(Default)]
 struct Line {

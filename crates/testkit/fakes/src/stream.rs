@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-use crate::cells::{self, lock};
+use crate::cells;
 use crate::context;
+use crate::lock::lock;
 use crate::status::{INVALID_CONTEXT, INVALID_HANDLE, OUT_OF_MEMORY, Refusal};
+use crate::violations;
 
 const FIRST_STREAM: usize = 0x57_0000;
 const FIRST_EVENT: usize = 0xE7_0000;
@@ -74,7 +76,7 @@ impl Stream {
             work.after.iter().for_each(reach);
             // A panic must not stop the stream, or the program would hang instead of failing.
             if catch_unwind(AssertUnwindSafe(work.run)).is_err() {
-                cells::violation("work on a stream panicked".to_owned());
+                violations::violation("work on a stream panicked".to_owned());
             }
             lock(&self.queue).done += 1;
             self.change.notify_all();

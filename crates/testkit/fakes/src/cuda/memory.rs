@@ -53,6 +53,8 @@ fn free(address: u64) -> Result<(), Refusal> {
 
 /// The memory is gone for new calls at once; copies that are queued keep its bytes.
 fn free_async(address: u64, stream: usize) -> Result<(), Refusal> {
+    // A bad stream must not cost the memory.
+    stream::is_done(stream)?;
     let allocation = memory::free(address)?;
     stream::submit(stream, move || drop(allocation)).map(|_| ())
 }

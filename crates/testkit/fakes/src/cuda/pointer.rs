@@ -6,7 +6,7 @@ use std::ffi::{c_int, c_uint};
 use crate::entry::exports;
 use crate::memory::{self, Allocation, Kind};
 use crate::status::{INVALID_VALUE, Out, Refusal};
-use crate::{cells, context};
+use crate::{context, violations};
 
 exports! {
     Init "cuPointerGetAttribute" = one(out: usize, attribute: c_int, address: u64) -> c_int;
@@ -68,7 +68,7 @@ fn put(out: usize, attribute: c_int, address: u64, known: Option<&Allocation>) -
         // Left alone, as the driver does.
         (RANGE_START | RANGE_SIZE, None) => Ok(()),
         _ => {
-            cells::violation(format!("pointer attribute {attribute} is not known to this double"));
+            violations::violation(format!("pointer attribute {attribute} is not known to this double"));
             Err(INVALID_VALUE)
         }
     }

@@ -6,9 +6,10 @@ use std::ffi::{c_int, c_uint};
 use std::sync::Mutex;
 
 use super::transfer::{Request, Way};
-use crate::cells::{self, lock};
+use crate::cells;
 use crate::context;
 use crate::entry::exports;
+use crate::lock::lock;
 use crate::status::{BATCH_FULL, FileStatus, INVALID_ARGUMENT, Out, Refusal};
 
 exports! {

@@ -5,8 +5,9 @@ use std::ffi::{c_int, c_long, c_uint};
 use std::sync::Mutex;
 
 use super::handle;
-use crate::cells::{self, Cell, lock};
+use crate::cells::{self, Cell};
 use crate::entry::{self, exports};
+use crate::lock::lock;
 use crate::status::{DRIVER_NOT_OPEN, FileStatus, INVALID_ARGUMENT, INVALID_PROPERTY, Out, Refusal};
 
 exports! {

@@ -8,14 +8,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::driver::open_if_closed;
-use crate::cells::{self, lock, violation};
+use crate::cells;
 use crate::entry::exports;
+use crate::lock::lock;
 use crate::memory::{self, Allocation};
 use crate::status::{
     BAD_FILE_TYPE, BAD_MEMORY_TYPE, BAD_OPEN_FLAGS, BEYOND_ALLOCATION, BUFFER_ALREADY_REGISTERED,
     BUFFER_NOT_REGISTERED, CONTEXT_MISMATCH, FileStatus, HANDLE_ALREADY_REGISTERED, HANDLE_NOT_REGISTERED,
     INVALID_ARGUMENT, NOT_DIRECT, Out, Refusal,
 };
+use crate::violations::violation;
 use crate::{context, stream};
 
 exports! {
@@ -33,6 +35,7 @@ const OPAQUE_FD: c_int = 1;
 #[repr(C)]
 struct Descriptor {
     kind: c_int,
+    _padding: c_int,
     fd: c_int,
     _union_rest: c_int,
     _fs_ops: usize,
