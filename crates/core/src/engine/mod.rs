@@ -27,6 +27,7 @@ use crate::memory::device::{Cuda, Marker};
 use crate::memory::span::{Memory, Span};
 use crate::options::Options;
 use crate::platform::Platform;
+use crate::process;
 
 pub use scope::{Scope, ScopedTransfer, scope};
 
@@ -144,7 +145,7 @@ impl Engine {
 
     fn resources(&self) -> Arc<Resources> {
         let current = self.shared.resources.load();
-        if current.process == std::process::id() {
+        if current.process == process::id() {
             return Arc::clone(&current);
         }
         // A fork came between. The parent's threads do not exist here, and its locks may be held for ever.
