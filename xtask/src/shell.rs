@@ -40,6 +40,8 @@ pub fn succeeds(command: &mut Command) -> bool {
 }
 
 fn line(command: &Command) -> String {
-    let words = [command.get_program()].into_iter().chain(command.get_args());
+    // Without its folder, which says nothing and differs from machine to machine.
+    let name = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
+    let words = [name].into_iter().chain(command.get_args());
     words.map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ")
 }

@@ -9,8 +9,9 @@ use crate::house::source::Source;
 const FOLDER: &str = "crates/core/src/";
 
 /// The rooms (a folder, or a file beside `lib.rs`) and their floors.
-const FLOORS: [(&str, u32); 12] = [
+const FLOORS: [(&str, u32); 13] = [
     ("error", 0),
+    ("process", 0),
     ("options", 1),
     ("memory", 2),
     ("platform", 3),
