@@ -70,3 +70,8 @@ pub fn run_with(args: Vec<OsString>, context: &Context) -> i32 {
         }
     }
 }
+
+/// The examples of the front page are compiled with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct FrontPage;
