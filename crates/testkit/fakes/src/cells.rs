@@ -60,6 +60,10 @@ cells! { SETTINGS:
     HOST_LIMIT = "host_limit", 0;
     /// Microseconds before each asynchronous copy moves its bytes.
     COPY_DELAY_US = "copy_delay_us", 0;
+    /// While not 0, asynchronous copies wait: for tests that look at what is not there yet.
+    HOLD_COPIES = "hold_copies", 0;
+    /// While not 0, reads and writes of cuFile wait.
+    HOLD_TRANSFERS = "hold_transfers", 0;
     /// Microseconds before each cuFile read moves its bytes.
     READ_DELAY_US = "read_delay_us", 0;
     /// Microseconds before each cuFile write moves its bytes.

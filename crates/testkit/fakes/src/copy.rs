@@ -81,7 +81,7 @@ impl CopyPlan {
 
     /// Copies in the order of the legacy default stream, and waits.
     pub(crate) fn run(self) -> Result<(), Refusal> {
-        self.submit(LEGACY_STREAM, 0)?.wait();
+        self.submit(LEGACY_STREAM, None)?.wait();
         Ok(())
     }
 
@@ -97,21 +97,24 @@ impl CopyPlan {
         if let Place::Pageable { address } = self.from {
             self.from = Place::Staged(bytes_at(address, self.len));
         }
-        let submitted = self.submit(stream, cells::COPY_DELAY_US.get())?;
+        let submitted = self.submit(stream, Some(cells::COPY_DELAY_US.get()))?;
         if is_waited_for {
             submitted.wait();
         }
         Ok(())
     }
 
-    fn submit(self, stream: usize, delay_us: i64) -> Result<Submitted, Refusal> {
+    /// With a delay for asynchronous copies, which tests may also hold.
+    fn submit(self, stream: usize, delay_us: Option<i64>) -> Result<Submitted, Refusal> {
         let expected = match self.from {
             Place::Locked { address, .. } => Some(checksum(&bytes_at(address, self.len))),
             _ => None,
         };
         let held = Held::new([&self.from, &self.to]);
         stream::submit(stream, move || {
-            sleep_us(delay_us);
+            if let Some(delay_us) = delay_us {
+                pause(delay_us, &cells::HOLD_COPIES);
+            }
             self.execute(expected);
             drop(held);
         })
@@ -215,9 +218,12 @@ pub(crate) fn fill(address: u64, value: u8, len: usize, stream: usize) -> Result
     stream::submit(stream, run).map(|_| ())
 }
 
-/// Sleeps for a time that a test has set.
-pub(crate) fn sleep_for(setting: &Cell) {
-    sleep_us(setting.get());
+/// Waits as long as a test has set: a time, and until it releases the hold.
+pub(crate) fn pause(delay_us: i64, hold: &Cell) {
+    sleep_us(delay_us);
+    while hold.get() != 0 {
+        sleep_us(100);
+    }
 }
 
 fn sleep_us(microseconds: i64) {

@@ -154,7 +154,7 @@ fn buffers_are_registered_once_and_outlive_it() {
 #[test]
 fn deregistering_under_a_transfer_is_a_violation() {
     let opened = Opened::new();
-    opened.bench.control.set("read_delay_us", 200_000);
+    opened.bench.control.set("hold_transfers", 1);
     let context = opened.bench.cuda.current_context().unwrap().unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -167,6 +167,7 @@ fn deregistering_under_a_transfer_is_a_violation() {
         std::thread::sleep(Duration::from_millis(50));
         // SAFETY: not safe by contract; the double copes, and notices.
         unsafe { opened.cufile.deregister(opened.handle) };
+        opened.bench.control.set("hold_transfers", 0);
     });
     assert!(opened.bench.control.violation().unwrap().contains("while a transfer was running"));
 }

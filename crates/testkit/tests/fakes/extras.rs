@@ -104,7 +104,7 @@ fn a_queued_read_takes_its_numbers_when_the_stream_gets_there() {
     // The status comes back in one register, like the 8-byte structure.
     let read: ReadAsync = function!(bench, "cuFileReadAsync": fn(usize, u64, *mut usize, *mut i64, *mut i64, *mut isize, usize) -> i64);
     let (blocker, source) = (bench.cuda.alloc(1).unwrap(), bench.pinned(b"x"));
-    bench.control.set("copy_delay_us", 100_000);
+    bench.control.set("hold_copies", 1);
     // SAFETY: both sides hold a byte until the stream has passed.
     unsafe { bench.cuda.copy_to_device_async(blocker, source, 1, stream) }.unwrap();
     let (mut len, mut offset, mut device_offset, mut done) = (1usize, 0i64, 0i64, 0isize);
@@ -116,6 +116,7 @@ fn a_queued_read_takes_its_numbers_when_the_stream_gets_there() {
     unsafe { places.0.write_volatile(4000) };
     // SAFETY: as above.
     unsafe { places.1.write_volatile(1500) };
+    bench.control.set("hold_copies", 0);
     bench.cuda.synchronize_stream(stream).unwrap();
     // SAFETY: as above; the stream has written it.
     assert_eq!(unsafe { places.3.read_volatile() }, 3500);

@@ -26,6 +26,9 @@ fn a_current_context_is_required_and_is_per_thread() {
             // SAFETY: both sides hold a byte.
             let copied = unsafe { bench.cuda.copy_to_device(address, b"x".as_ptr(), 1) };
             assert_eq!(copied, Err(CuStatus::INVALID_CONTEXT));
+            // SAFETY: refused. The missing context comes before the bad address.
+            let copied = unsafe { bench.cuda.copy_to_device(1, b"x".as_ptr(), 1) };
+            assert_eq!(copied, Err(CuStatus::INVALID_CONTEXT));
             assert_eq!(bench.cuda.current_device(), Err(CuStatus::INVALID_CONTEXT));
             assert_eq!(bench.cuda.pop_context(), Err(CuStatus::INVALID_CONTEXT));
             assert_eq!(bench.cuda.current_context(), Ok(None));

@@ -16,7 +16,7 @@ fn a_copy_is_invisible_until_its_event() {
     let event = bench.cuda.create_event(2).unwrap();
     assert_eq!(bench.cuda.is_event_done(event), Ok(true), "never recorded");
     let (device, host, back) = (bench.cuda.alloc(3).unwrap(), bench.pinned(b"new"), bench.pinned(b"old"));
-    bench.control.set("copy_delay_us", DELAY_US);
+    bench.control.set("hold_copies", 1);
     // SAFETY: all sides hold 3 bytes and stay alone until the event.
     unsafe { bench.cuda.copy_to_device_async(device, host, 3, stream) }.unwrap();
     // SAFETY: as above.
@@ -24,6 +24,7 @@ fn a_copy_is_invisible_until_its_event() {
     bench.cuda.record_event(event, stream).unwrap();
     assert_eq!(bench.cuda.is_event_done(event), Ok(false));
     assert_eq!((bench.control.peek(device, 3), at(back, 3)), (vec![0; 3], b"old".to_vec()));
+    bench.control.set("hold_copies", 0);
     bench.cuda.synchronize_event(event).unwrap();
     assert_eq!(bench.cuda.is_event_done(event), Ok(true));
     assert_eq!((bench.control.peek(device, 3), at(back, 3)), (b"new".to_vec(), b"new".to_vec()));
@@ -36,11 +37,12 @@ fn reusing_a_source_too_early_is_a_violation_and_gives_wrong_data() {
     let bench = Bench::new();
     let stream = bench.cuda.create_stream(STREAM_DEFAULT).unwrap();
     let (device, host) = (bench.cuda.alloc(3).unwrap(), bench.pinned(b"one"));
-    bench.control.set("copy_delay_us", DELAY_US);
+    bench.control.set("hold_copies", 1);
     // SAFETY: both sides hold 3 bytes. That the source is changed meanwhile is what is tested.
     unsafe { bench.cuda.copy_to_device_async(device, host, 3, stream) }.unwrap();
     // SAFETY: 3 bytes of ours.
     unsafe { host.copy_from(b"two".as_ptr(), 3) };
+    bench.control.set("hold_copies", 0);
     bench.cuda.synchronize_stream(stream).unwrap();
     assert_eq!(bench.control.peek(device, 3), b"two");
     assert_eq!(bench.control.counter("violations"), 1);

@@ -8,7 +8,7 @@ use std::os::fd::AsRawFd;
 use super::handle::{Registration, Running, device_range};
 use crate::cells;
 use crate::context;
-use crate::copy::sleep_for;
+use crate::copy::pause;
 use crate::entry::exports;
 use crate::pages::{HostPages, PAGE, Pages};
 use crate::status::{INVALID_ARGUMENT, OUT_OF_MEMORY, Refusal, last_errno};
@@ -59,11 +59,11 @@ impl Request {
         let len = if limit == 0 { self.len } else { self.len.min(limit) };
         match self.way {
             Way::Read => {
-                sleep_for(&cells::READ_DELAY_US);
+                pause(cells::READ_DELAY_US.get(), &cells::HOLD_TRANSFERS);
                 read_into(running.file(), pages, at, len, self.offset)
             }
             Way::Write => {
-                sleep_for(&cells::WRITE_DELAY_US);
+                pause(cells::WRITE_DELAY_US.get(), &cells::HOLD_TRANSFERS);
                 write_from(running.file(), pages, at, len, self.offset)
             }
         }

@@ -1,0 +1,1 @@
+"""Names where KvikIO's users find them."""

@@ -1,0 +1,245 @@
+"""Processes: forks, exits and Ctrl-C with I/O in flight. Each case runs in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+PRELUDE = """
+import os, signal, sys, threading, time
+import kvikio, kvikio.defaults, kvikio.exceptions
+path = sys.argv[1]
+def large(size=1 << 28):
+    with open(path, "wb") as file:
+        file.truncate(size)
+    return bytearray(size)
+"""
+
+
+def run(
+    code: str, tmp_path: Path, *, seconds: float = 30, environment: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Runs the code with warnings as errors; it must end by itself, in time."""
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-X", "faulthandler", "-c", PRELUDE + code, str(tmp_path / "data")],
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        env={**os.environ, **(environment or {})},
+        check=False,
+    )
+
+
+def succeed(code: str, tmp_path: Path, **options: float) -> str:
+    done = run(code, tmp_path, **options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr == ""
+    return done.stdout
+
+
+def test_a_forked_child_reads_after_the_pool_was_used(tmp_path: Path) -> None:
+    code = """
+buffer = bytearray(100_000)
+with open(path, "wb") as file:
+    file.write(b"x" * 100_000)
+file = kvikio.CuFile(path)
+assert file.pread(buffer, task_size=1000).get() == 100_000
+child = os.fork()
+if child == 0:
+    buffer[:] = bytes(100_000)
+    assert file.pread(buffer, task_size=1000).get() == 100_000
+    assert file.read(buffer, task_size=1000) == 100_000
+    assert buffer == b"x" * 100_000
+    os._exit(7)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+assert file.pread(buffer, task_size=1000).get() == 100_000
+"""
+    succeed(code, tmp_path)
+
+
+def test_a_future_of_the_parent_raises_in_the_child(tmp_path: Path) -> None:
+    code = """
+buffer = large()
+file = kvikio.CuFile(path)
+settled = file.pread(bytearray(10))
+assert settled.get() == 10
+futures = [file.pread(buffer) for _ in range(8)]
+future = futures[-1]
+child = os.fork()
+if child == 0:
+    for call in (future.get, future.done):
+        try:
+            call()
+            os._exit(1)
+        except kvikio.exceptions.ForkedError as error:
+            assert "fork" in str(error) and path in str(error)
+    assert settled.get() == 10
+    del future, futures
+    os._exit(7)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+assert [future.get() for future in futures] == [1 << 28] * 8
+"""
+    succeed(code, tmp_path)
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_workers_of_multiprocessing(tmp_path: Path, method: str) -> None:
+    script = tmp_path / "workers.py"
+    script.write_text(
+        """
+import multiprocessing, sys, kvikio
+def work(path):
+    buffer = bytearray(50_000)
+    with kvikio.CuFile(path) as file:
+        return file.pread(buffer, task_size=1000).get() + file.read(buffer)
+if __name__ == "__main__":
+    path = sys.argv[1]
+    with kvikio.CuFile(path, "w") as file:
+        file.pwrite(bytes(50_000), task_size=1000).get()
+    with multiprocessing.get_context(sys.argv[2]).Pool(2) as pool:
+        assert pool.map(work, [path] * 6, chunksize=1) == [100_000] * 6
+"""
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", script, tmp_path / "data", method],
+        capture_output=True, text=True, timeout=30, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("how", ["pass", "sys.exit(5)", "os._exit(5)", "raise KeyError"])
+def test_the_process_ends_with_io_pending(tmp_path: Path, how: str) -> None:
+    code = f"""
+buffer = large()
+file = kvikio.CuFile(path, "r+")
+futures = [file.pread(buffer, task_size=1 << 16) for _ in range(30)]
+print(time.time(), futures[-1].done(), flush=True)
+{how}
+"""
+    done = run(code, tmp_path)
+    printed, was_done = done.stdout.split()
+    assert was_done == "False"
+    took = time.time() - float(printed)
+    assert done.returncode == {"pass": 0, "raise KeyError": 1}.get(how, 5), done.stderr
+    assert took < 3
+    if how != "raise KeyError":
+        assert done.stderr == ""
+
+
+@pytest.mark.parametrize("wait", ["future.get()", "file.read(buffer)", "file.read(buffer, 4096)"])
+def test_the_process_ends_while_a_daemon_thread_waits(tmp_path: Path, wait: str) -> None:
+    code = f"""
+buffer = large()
+file = kvikio.CuFile(path)
+futures = [file.pread(buffer, task_size=1 << 16) for _ in range(30)]
+def work(future):
+    while True:
+        {wait}
+for future in futures[-4:]:
+    threading.Thread(target=work, args=(future,), daemon=True).start()
+time.sleep(0.05)
+print(time.time(), flush=True)
+"""
+    done = run(code, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert time.time() - float(done.stdout) < 3
+
+
+def test_dropped_futures_do_not_hinder_the_end(tmp_path: Path) -> None:
+    code = """
+buffer = large()
+file = kvikio.CuFile(path)
+for _ in range(50):
+    file.pread(memoryview(buffer)[:1 << 22])
+"""
+    succeed(code, tmp_path)
+
+
+def test_ctrl_c_is_heard_while_waiting(tmp_path: Path) -> None:
+    code = """
+buffer = large()
+file = kvikio.CuFile(path)
+def interrupt():
+    time.sleep(0.15)
+    os.kill(os.getpid(), signal.SIGINT)
+threading.Thread(target=interrupt).start()
+with kvikio.defaults.set({"num_threads": 1}):
+    futures = [file.pread(buffer) for _ in range(60)]
+    started = time.monotonic()
+    try:
+        futures[-1].get()
+        print("not interrupted")
+    except KeyboardInterrupt:
+        took = time.monotonic() - started
+        print("interrupted", took < 1, [future.done() for future in futures][-1])
+os._exit(0)
+"""
+    assert succeed(code, tmp_path).strip() == "interrupted True False"
+
+
+def test_ctrl_c_is_heard_in_a_long_read(tmp_path: Path) -> None:
+    code = """
+buffer = large(2 << 30)
+file = kvikio.CuFile(path)
+threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+kvikio.defaults.set({"num_threads": 1})
+ended = None
+try:
+    ended = file.read(buffer)
+    while True:
+        pass
+except KeyboardInterrupt:
+    print("interrupted", ended)
+os._exit(0)
+"""
+    assert succeed(code, tmp_path).strip() == "interrupted None"
+
+
+def test_a_signal_handler_of_the_user_runs_while_waiting(tmp_path: Path) -> None:
+    code = """
+heard = []
+signal.signal(signal.SIGUSR1, lambda *_: heard.append(futures[-1].done()))
+buffer = large()
+file = kvikio.CuFile(path)
+futures = [file.pread(buffer) for _ in range(8)]
+threading.Timer(0.02, lambda: os.kill(os.getpid(), signal.SIGUSR1)).start()
+assert futures[-1].get() == 1 << 28
+assert heard == [False]
+"""
+    succeed(code, tmp_path)
+
+
+def test_other_threads_run_while_one_waits(tmp_path: Path) -> None:
+    code = """
+buffer = large()
+count = 0
+def work():
+    global count
+    while running:
+        count += 1
+running = True
+file = kvikio.CuFile(path)
+thread = threading.Thread(target=work)
+thread.start()
+before = count
+file.read(buffer)
+assert count > before + 1000, count
+running = False
+thread.join()
+"""
+    succeed(code, tmp_path)
+
+
+def test_signals_are_left_as_they_were() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    import kvikio
+
+    assert kvikio.__version__
+    assert signal.getsignal(signal.SIGINT) is before
