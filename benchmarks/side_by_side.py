@@ -199,7 +199,9 @@ CASES: dict[str, dict[str, Callable[[str], float]]] = {
     "cached file to host, nothing set": {
         "ours": lambda path: library_read(path, host_array, None),
         "kvikio": lambda path: library_read(path, host_array, None),
-        "limit: preadv, threads = CPUs (at most 10)": lambda path: preadv_threads(path, max(2, min(10, cpus()))),
+        "limit: preadv, threads = CPUs (at most 10)": lambda path: preadv_threads(
+            path, max(2, min(10, cpus()))
+        ),
     },
     "4 KiB cached to host, from Python (us)": {
         "ours": lambda path: library_small(path, host_array),
@@ -240,7 +242,9 @@ def make_file(path: str, gib: float) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("file")
     parser.add_argument("--ours")
     parser.add_argument("--kvikio")

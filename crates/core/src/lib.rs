@@ -29,6 +29,7 @@ mod local;
 mod memory;
 mod options;
 mod platform;
+mod process;
 
 pub use engine::plan::Route;
 pub use engine::source::{Abilities, Access, DeviceOutcome, Direction, Source};

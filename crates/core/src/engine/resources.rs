@@ -9,6 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::bounce::{Backing, BouncePool};
 use crate::memory::device::Cuda;
 use crate::platform::Platform;
+use crate::process;
 
 /// The shared means of an engine in one process.
 #[derive(Debug)]
@@ -63,7 +64,7 @@ impl Drop for Resources {
 impl Resources {
     pub(crate) fn new(platform: Arc<Platform>, threads: usize) -> Self {
         Self {
-            process: std::process::id(),
+            process: process::id(),
             pool: Pool::new(threads),
             platform,
             plain: BouncePool::new(Backing::Plain),

@@ -11,6 +11,7 @@ use crate::engine::source::{Direction, Source};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::device::Marker;
 use crate::memory::span::Span;
+use crate::process;
 
 /// What is in flight. It owns the source and, for asynchronous requests, the buffer, until the last task has ended.
 pub(crate) struct InFlight {
@@ -37,6 +38,8 @@ struct State {
     short_at: Option<u64>,
     failed: Option<(u64, Error)>,
     ended: bool,
+    /// Threads in `wait`: without any, the end needs no wake-up, which is a system call.
+    waiting: usize,
     abandoned: bool,
     owner: Option<Box<dyn Any + Send>>,
 }
@@ -77,7 +80,7 @@ impl InFlight {
             direction,
             marker,
             exact,
-            process: std::process::id(),
+            process: process::id(),
             state: Mutex::new(State { ended, owner, ..State::default() }),
             ended: Condvar::new(),
         })
@@ -140,8 +143,11 @@ impl InFlight {
         }
         state.ended = true;
         let orphan = if state.abandoned { state.owner.take() } else { None };
+        let is_awaited = state.waiting > 0;
         drop(state);
-        self.ended.notify_all();
+        if is_awaited {
+            self.ended.notify_all();
+        }
         // Nobody will ask for the buffer: let go of it here, outside the lock (its drop may be anything).
         drop(orphan);
     }
@@ -160,17 +166,21 @@ impl InFlight {
             if self.is_foreign() {
                 return false;
             }
+            state.waiting += 1;
             state = match deadline.map(|end| end.saturating_duration_since(Instant::now())) {
                 None => self.ended.wait(state).unwrap_or_else(PoisonError::into_inner),
-                Some(Duration::ZERO) => return false,
                 Some(left) => self.ended.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0,
             };
+            state.waiting -= 1;
+            if !state.ended && deadline.is_some_and(|end| end <= Instant::now()) {
+                return false;
+            }
         }
         true
     }
 
     fn is_foreign(&self) -> bool {
-        self.process != std::process::id()
+        self.process != process::id()
     }
 
     /// The bytes moved, once the last task has ended; an error before that.

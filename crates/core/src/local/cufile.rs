@@ -9,6 +9,7 @@ use kvikio_sys::cufile::{CuFileStatus, Handle, Table};
 use crate::engine::source::Direction;
 use crate::memory::device::Cuda;
 use crate::memory::span::Span;
+use crate::process;
 
 /// A registration that ends when it is dropped.
 #[derive(Debug)]
@@ -29,7 +30,7 @@ impl Registration {
     pub fn new(table: Arc<Table>, cuda: Arc<Cuda>, fd: BorrowedFd<'_>) -> Result<Self, CuFileStatus> {
         // SAFETY: `LocalFile` owns the descriptor and declares this registration before it, so it is dropped first.
         let handle = unsafe { table.register(fd.as_raw_fd()) }?;
-        Ok(Self { table, cuda, handle, process: std::process::id() })
+        Ok(Self { table, cuda, handle, process: process::id() })
     }
 
     /// Moves `span` (device memory, its context current) from or to `offset`; fewer bytes only at the end of the file.
@@ -75,7 +76,7 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        if self.process != std::process::id() {
+        if self.process != process::id() {
             return; // In a forked child neither cuFile nor CUDA may be called; the handle is the parent's.
         }
         // SAFETY: transfers hold the file that holds this registration, so none is running.

@@ -48,7 +48,7 @@ impl Posix {
             false => [span.len(), 0, 0],
         };
         let mut done = 0;
-        for (number, len) in lens.into_iter().enumerate() {
+        for (number, len) in lens.into_iter().enumerate().filter(|(_, len)| *len > 0) {
             let part = span.slice(done, len);
             let at = offset + done as u64;
             let moved = match number {

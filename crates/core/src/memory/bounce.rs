@@ -33,6 +33,8 @@ struct State {
     block_size: usize,
     idle: Vec<Block>,
     leased: usize,
+    /// Threads that wait for a block: without any, a returned block wakes nobody, which would be a system call.
+    waiting: usize,
 }
 
 /// One block; it is freed by its pool only.
@@ -119,7 +121,9 @@ impl BouncePool {
             } else if patience == Patience::GiveUp {
                 return Ok(None);
             }
+            state.waiting += 1;
             state = self.returned.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.waiting -= 1;
         }
     }
 
@@ -174,8 +178,11 @@ impl BouncePool {
         } else {
             vec![block]
         };
+        let is_awaited = state.waiting > 0;
         drop(state);
-        self.returned.notify_one();
+        if is_awaited {
+            self.returned.notify_one();
+        }
         self.free(stale);
     }
 }

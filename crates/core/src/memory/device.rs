@@ -10,6 +10,7 @@ use kvikio_sys::cuda::{
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::span::{Device, Memory, Span};
+use crate::process;
 
 /// `CU_STREAM_NON_BLOCKING`: no implicit order with the legacy default stream; we order by events instead, so that
 /// a kernel launched after a request does not hold the request's copies up.
@@ -27,7 +28,7 @@ impl Cuda {
     /// Wraps an opened driver; a test hands in a table of its own.
     #[must_use]
     pub fn new(table: Table) -> Self {
-        Self { table, primary: Mutex::new(HashMap::new()), process: std::process::id() }
+        Self { table, primary: Mutex::new(HashMap::new()), process: process::id() }
     }
 
     /// The driver's functions.
@@ -51,7 +52,7 @@ impl Cuda {
     /// # Errors
     /// [`ErrorKind::Cuda`] in the driver's words; [`ErrorKind::Forked`] in the child of a process that used the GPU.
     pub fn locate(&self, address: u64, after: Stream) -> Result<Memory> {
-        if self.process != std::process::id() {
+        if self.process != process::id() {
             return Err(Error::new(
                 ErrorKind::Forked,
                 "locate",
@@ -178,7 +179,7 @@ impl Cuda {
 
     /// Gives a stream of ours and its events back, when no work of theirs is pending.
     pub(crate) fn discard(&self, context: Context, stream: Stream, events: &[Event]) {
-        if self.process != std::process::id() {
+        if self.process != process::id() {
             return;
         }
         let Ok(_entered) = self.enter(context) else { return };

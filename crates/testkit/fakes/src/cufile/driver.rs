@@ -2,12 +2,10 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_long, c_uint};
-use std::sync::Mutex;
 
-use super::handle;
+use super::{door, handle};
 use crate::cells::{self, Cell};
-use crate::entry::{self, exports};
-use crate::lock::lock;
+use crate::entry::exports;
 use crate::status::{DRIVER_NOT_OPEN, FileStatus, INVALID_ARGUMENT, INVALID_PROPERTY, Out, Refusal};
 
 exports! {
@@ -43,37 +41,14 @@ struct Properties {
 
 const _: () = assert!(size_of::<Properties>() == 56);
 
-/// Held while the driver opens or closes.
-static DOOR: Mutex<()> = Mutex::new(());
-
 fn open() -> Result<(), Refusal> {
-    let _held = lock(&DOOR);
-    start()?;
-    cells::CUFILE_USE_COUNT.add(1);
-    Ok(())
-}
-
-fn start() -> Result<(), Refusal> {
-    let status = c_int::try_from(cells::DRIVER_OPEN_STATUS.get()).unwrap_or(-1);
-    if status != 0 {
-        return Err(if status < 5000 { Refusal::Cuda(status) } else { Refusal::CuFile(status) });
-    }
-    entry::initialise()
-}
-
-/// Opens the driver where nobody has, as registering a file or a buffer does.
-pub(crate) fn open_if_closed() -> Result<(), Refusal> {
-    let _held = lock(&DOOR);
-    if cells::CUFILE_USE_COUNT.get() == 0 {
-        start()?;
-        cells::CUFILE_USE_COUNT.add(1);
-    }
-    Ok(())
+    let _held = door::hold();
+    door::open()
 }
 
 /// The last close ends all registrations.
 fn close() -> Result<(), Refusal> {
-    let _held = lock(&DOOR);
+    let _held = door::hold();
     if cells::CUFILE_USE_COUNT.get() == 0 {
         return Err(DRIVER_NOT_OPEN);
     }

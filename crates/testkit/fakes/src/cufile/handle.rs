@@ -7,7 +7,7 @@ use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::driver::open_if_closed;
+use super::door::open_if_closed;
 use crate::cells;
 use crate::entry::exports;
 use crate::lock::lock;

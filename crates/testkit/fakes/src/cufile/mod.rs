@@ -1,6 +1,7 @@
 //! The exported functions of cuFile.
 
 mod batch;
+mod door;
 mod driver;
 mod handle;
 mod queued;
