@@ -1,17 +1,15 @@
 //! `kvikio.CuFile`: an open file, with the methods of KvikIO's class of that name.
 
-use std::ffi::OsString;
 use std::os::fd::AsRawFd;
-use std::os::unix::ffi::OsStringExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use kvikio::{Error, ErrorKind, File, Key, Options, Route, Value};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyTuple};
+use pyo3::types::PyTuple;
 
-use crate::arguments::Count;
+use crate::arguments::{Count, Flags, Mode, path_of};
 use crate::buffer::{Loan, LoanMut};
 use crate::future::{Flight, IOFuture};
 use crate::{defaults, engine, errors, gil};
@@ -30,51 +28,6 @@ pub(crate) struct CuFile {
     path: PathBuf,
     appends: bool,
     file: ArcSwapOption<File>,
-}
-
-/// What `str()` makes of the argument `flags`.
-struct Flags(String);
-
-impl Default for Flags {
-    fn default() -> Self {
-        Self("r".to_owned())
-    }
-}
-
-impl<'py> FromPyObject<'_, 'py> for Flags {
-    type Error = PyErr;
-
-    fn extract(flags: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        flags.str()?.extract().map(Self)
-    }
-}
-
-/// The modes of `open()`.
-struct Mode {
-    read: bool,
-    write: bool,
-    append: bool,
-    truncate: bool,
-}
-
-impl Mode {
-    fn parse(flags: &str) -> Option<Self> {
-        let mut letters = flags.chars();
-        let first = letters.next()?;
-        let both = letters.any(|letter| letter == '+');
-        match first {
-            'r' => Some(Self { read: true, write: both, append: false, truncate: false }),
-            'w' => Some(Self { read: both, write: true, append: false, truncate: true }),
-            'a' => Some(Self { read: both, write: true, append: true, truncate: false }),
-            _ => None,
-        }
-    }
-
-    fn open(&self, path: &Path, engine: &kvikio::Engine, options: Options) -> kvikio::Result<File> {
-        let opening = File::options().read(self.read).write(self.write).append(self.append);
-        let opening = opening.create(self.append || self.truncate).truncate(self.truncate);
-        opening.options(options).engine(engine).open(path)
-    }
 }
 
 /// One request, checked: the file with the settings for it, the memory, the place in the file.
@@ -207,12 +160,6 @@ enum Tuning {
     Tasks(Option<Count>),
     /// Not at all, and its memory starts at `dev_offset`.
     Raw { dev_offset: Count },
-}
-
-/// The bytes of a path, as Python's `os` module makes them.
-fn path_of(file: &Bound<'_, PyAny>) -> PyResult<PathBuf> {
-    let bytes = file.py().import("os")?.call_method1("fsencode", (file,))?.cast_into::<PyBytes>()?;
-    Ok(PathBuf::from(OsString::from_vec(bytes.as_bytes().to_vec())))
 }
 
 #[pymethods]
