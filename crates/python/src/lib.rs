@@ -15,6 +15,7 @@ use pyo3::prelude::*;
 #[pymodule(name = "_kvikio", gil_used = false)]
 mod native {
     use std::ffi::OsString;
+    use std::path::PathBuf;
 
     use pyo3::prelude::*;
 
@@ -39,16 +40,13 @@ mod native {
         None => "",
     };
 
-    /// Runs the command line `argv` (with the program's name first); returns the exit status.
+    /// Runs the command line `argv` (with the program's name first); returns the exit status. `python_paths` are the
+    /// folders that this interpreter imports from.
     #[pyfunction]
-    fn run_cli(py: Python<'_>, argv: Vec<OsString>) -> i32 {
-        crate::gil::detached(py, || command(argv))
-    }
-
-    /// The command line itself.
-    fn command(_argv: Vec<OsString>) -> i32 {
-        // Becomes `kvikio_cli::run(argv)` when that is there.
-        2
+    #[pyo3(signature = (argv, python_paths=Vec::new()), text_signature = "(argv, python_paths=())")]
+    fn run_cli(py: Python<'_>, argv: Vec<OsString>, python_paths: Vec<PathBuf>) -> i32 {
+        let context = kvikio_cli::Context { python_paths };
+        crate::gil::detached(py, || kvikio_cli::run_with(argv, &context))
     }
 
     #[pymodule_init]

@@ -1,5 +1,6 @@
 """The command ``kvikio``."""
 
+import signal
 import sys
 
 
@@ -7,4 +8,6 @@ def main() -> int:
     """Runs the command line of this process; returns its exit status."""
     from kvikio._kvikio import run_cli
 
-    return run_cli(sys.argv)
+    # The command runs outside the interpreter, whose own handler would be heard only when it has ended.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    return run_cli(sys.argv, [path for path in sys.path if path])

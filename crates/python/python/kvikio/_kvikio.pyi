@@ -248,5 +248,5 @@ def is_compat_mode_preferred() -> bool:
 def bounce_buffer_free() -> int:
     """Free the bounce buffers that are idle; returns the number of bytes freed."""
 
-def run_cli(argv: Sequence[str]) -> int:
+def run_cli(argv: Sequence[str], python_paths: Sequence[str] = ()) -> int:
     """Run the command line ``argv`` (with the program's name first); returns the exit status."""
