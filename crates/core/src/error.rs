@@ -48,6 +48,18 @@ pub enum ErrorKind {
     Unavailable,
     /// The request belongs to the process before a `fork`.
     Forked,
+    /// A URL that cannot be used; the message says what is wrong with it.
+    InvalidUrl,
+    /// No credentials, or none that the service accepts; the message says what was looked for.
+    Credentials,
+    /// A server could not be reached, or a connection broke: name resolution, TCP, TLS.
+    Connection,
+    /// Nothing came, or not enough, within the time that a limit allows.
+    TimedOut,
+    /// A server refused with a status that no other kind describes; [`Error::status`] tells which.
+    Refused,
+    /// A server's answer is not what was asked for: a wrong range or length, an encoding, no HTTP.
+    Unverified,
     /// Any other failure of the system.
     Io,
 }
@@ -61,6 +73,8 @@ struct Inner {
     done: Option<u64>,
     retryable: bool,
     os_code: Option<i32>,
+    status: Option<u16>,
+    attempts: Option<u32>,
     message: String,
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
@@ -87,6 +101,8 @@ impl Error {
             done: None,
             retryable: false,
             os_code: None,
+            status: None,
+            attempts: None,
             message: message.into(),
             source: None,
         }))
@@ -122,7 +138,7 @@ impl Error {
     /// The error for a failed cuFile call.
     #[must_use]
     pub fn from_cufile(operation: &'static str, status: CuFileStatus) -> Self {
-        let mut error = Self::new(ErrorKind::CuFile, operation, status.to_string());
+        let mut error = Self::new(ErrorKind::CuFile, operation, format!("cuFile: {status}"));
         error.0.os_code = Some(status.op);
         error
     }
@@ -152,6 +168,27 @@ impl Error {
     #[must_use]
     pub fn after(mut self, done: u64) -> Self {
         self.0.done = Some(done);
+        self
+    }
+
+    /// Says that the same call may succeed later.
+    #[must_use]
+    pub fn retryable(mut self) -> Self {
+        self.0.retryable = true;
+        self
+    }
+
+    /// Keeps the HTTP status of the last answer.
+    #[must_use]
+    pub fn with_status(mut self, status: u16) -> Self {
+        self.0.status = Some(status);
+        self
+    }
+
+    /// Says how often it was tried.
+    #[must_use]
+    pub fn with_attempts(mut self, attempts: u32) -> Self {
+        self.0.attempts = Some(attempts);
         self
     }
 
@@ -204,6 +241,18 @@ impl Error {
         self.0.os_code
     }
 
+    /// The HTTP status of the last answer, where there was one.
+    #[must_use]
+    pub fn status(&self) -> Option<u16> {
+        self.0.status
+    }
+
+    /// How often a request was sent before this was given up, where it was one for a server.
+    #[must_use]
+    pub fn attempts(&self) -> Option<u32> {
+        self.0.attempts
+    }
+
     /// What happened, without operation, subject and range.
     #[must_use]
     pub fn message(&self) -> &str {
@@ -232,6 +281,9 @@ impl fmt::Display for Error {
         write!(f, ": {}", inner.message)?;
         if let Some(done) = inner.done.filter(|done| *done > 0) {
             write!(f, " (after {done} bytes)")?;
+        }
+        if let Some(attempts) = inner.attempts.filter(|attempts| *attempts > 1) {
+            write!(f, " (tried {attempts} times)")?;
         }
         Ok(())
     }

@@ -30,6 +30,9 @@ mod memory;
 mod options;
 mod platform;
 mod process;
+// Not yet behind a public door: the wire and the services are being built (issue of remote objects).
+#[allow(dead_code)]
+mod remote;
 
 pub use engine::plan::Route;
 pub use engine::source::{Abilities, Access, DeviceOutcome, Direction, Source};

@@ -25,12 +25,6 @@ const FLOORS: [(&str, u32); 13] = [
     ("lib", 7),
 ];
 
-/// Files that may import each other, with the reason.
-const COUPLES: [(&str, &str); 1] = [
-    // The parser turns text into the values that the table beside it describes; neither makes sense alone.
-    ("options", "options::parse"),
-];
-
 /// A file of the library by its module path (`engine::plan`, or `lib`), with what it imports.
 #[derive(Debug)]
 struct Module<'a> {
@@ -205,9 +199,7 @@ fn walk<'a>(
         .map(|module| module.imports.iter().map(|(target, _)| target.as_str()).collect())
         .unwrap_or_default();
     for target in targets {
-        if !COUPLES.contains(&(target, name)) {
-            walk(target, modules, trail, done, found);
-        }
+        walk(target, modules, trail, done, found);
     }
     trail.pop();
     done.insert(name);

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::collections::BTreeSet;
 use std::marker::PhantomData;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use crate::engine::plan::{Plan, Task};
@@ -90,6 +90,18 @@ impl InFlight {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The state, unless a fork came between: then the lock may be held by a thread that does not exist here.
+    fn own_state(&self) -> Option<MutexGuard<'_, State>> {
+        if self.process == process::id() {
+            return Some(self.state());
+        }
+        match self.state.try_lock() {
+            Ok(state) => Some(state),
+            Err(TryLockError::Poisoned(state)) => Some(state.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
     /// The next task that nobody has taken; `None` once all are taken or one has failed.
     pub(crate) fn claim(&self) -> Option<Task> {
         let mut state = self.state();
@@ -154,14 +166,14 @@ impl InFlight {
 
     /// True once the last task has ended.
     pub(crate) fn has_ended(&self) -> bool {
-        self.state().ended
+        self.own_state().is_some_and(|state| state.ended)
     }
 
     /// Waits for the last task, at most until `deadline`; true once it has ended.
     ///
     /// In a forked child the parent's tasks never run: there it answers false at once.
     pub(crate) fn wait(&self, deadline: Option<Instant>) -> bool {
-        let mut state = self.state();
+        let Some(mut state) = self.own_state() else { return false };
         while !state.ended {
             if self.is_foreign() {
                 return false;
@@ -186,17 +198,17 @@ impl InFlight {
     /// The bytes moved, once the last task has ended; an error before that.
     pub(crate) fn result(&self) -> Result<usize> {
         let verb = self.direction.verb();
-        let state = self.state();
-        let named =
-            |error: Error| error.on(self.source.subject()).at(self.plan.offset(), self.plan.len() as u64);
-        if !state.ended {
-            return Err(named(if self.is_foreign() {
+        let named = |error: Error| {
+            error.during(verb).on(self.source.subject()).at(self.plan.offset(), self.plan.len() as u64)
+        };
+        let state = match self.own_state() {
+            Some(state) if state.ended => state,
+            _ if self.is_foreign() => {
                 let why = "it was started before a fork; the child has no part in it, start it again";
-                Error::new(ErrorKind::Forked, verb, why)
-            } else {
-                Error::new(ErrorKind::Io, verb, "the transfer is still running")
-            }));
-        }
+                return Err(named(Error::new(ErrorKind::Forked, verb, why)));
+            }
+            _ => return Err(named(Error::new(ErrorKind::Io, verb, "the transfer is still running"))),
+        };
         if let Some((offset, error)) = &state.failed {
             return Err(named(error.clone().after(self.done_before(&state, *offset, error))));
         }
@@ -228,7 +240,7 @@ impl InFlight {
 
     /// The handle is gone: whoever ends the last task lets go of the buffer.
     fn abandon(&self) {
-        let mut state = self.state();
+        let Some(mut state) = self.own_state() else { return };
         state.abandoned = true;
         let orphan = if state.ended { state.owner.take() } else { None };
         drop(state);

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::options::{Key, LocalIo, Setting, Value};
+use crate::options::table::{Key, LocalIo, Setting, Value};
 
 /// Where variables are looked up: the process's environment, or a test's own.
 pub struct Environment<'a>(Lookup<'a>);

@@ -1,0 +1,4 @@
+//! Objects of HTTP servers, of S3 and of WebHDFS, read range by range.
+
+pub(crate) mod endpoint;
+pub(crate) mod request;
