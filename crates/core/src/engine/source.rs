@@ -3,9 +3,11 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use crate::engine::carrier::Carrier;
 use crate::error::Result;
 use crate::memory::bounce::{BouncePool, Lease};
 use crate::memory::span::{Device, Span};
+use crate::options::Options;
 
 /// Which way bytes move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,6 +95,18 @@ pub trait Source: Debug + Send + Sync {
     /// What the storage said; [`Error::done`](crate::Error::done) counts the bytes that were stored nevertheless.
     fn take(&self, offset: u64, span: Span, access: Access<'_>) -> Result<()>;
 
+    /// Whoever runs the tasks of reads in place of the engine's workers, where the source has its own threads.
+    #[doc(hidden)]
+    fn carrier(&self) -> Option<&dyn Carrier> {
+        None
+    }
+
+    /// The most bytes of one task of a request for `len` bytes.
+    fn task_size(&self, len: usize, options: &Options) -> usize {
+        let _ = len;
+        options.task_size()
+    }
+
     /// True where the source can move bytes from or to `device` by itself.
     fn reaches(&self, device: Device) -> bool {
         let _ = device;
@@ -115,5 +129,29 @@ pub trait Source: Debug + Send + Sync {
     fn take_device(&self, offset: u64, span: Span) -> Result<DeviceOutcome> {
         let _ = (offset, span);
         Ok(DeviceOutcome::NotTaken)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A source that holds nothing: for tests that only need one to name.
+    #[derive(Debug)]
+    pub(crate) struct Nothing;
+
+    impl Source for Nothing {
+        fn subject(&self) -> String {
+            "nothing".to_owned()
+        }
+        fn abilities(&self) -> Abilities {
+            Abilities { read: true, write: false, alignment: 1 }
+        }
+        fn fill(&self, _: u64, _: Span, _: Access<'_>) -> Result<usize> {
+            Ok(0)
+        }
+        fn take(&self, _: u64, _: Span, _: Access<'_>) -> Result<()> {
+            Ok(())
+        }
     }
 }
