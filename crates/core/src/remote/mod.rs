@@ -2,3 +2,4 @@
 
 pub(crate) mod endpoint;
 pub(crate) mod request;
+pub(crate) mod wire;

@@ -1,0 +1,4 @@
+//! HTTP/1.1 as values and functions: nothing here opens a socket, reads a clock or waits.
+
+pub(crate) mod chunked;
+pub(crate) mod head;
