@@ -131,27 +131,3 @@ pub trait Source: Debug + Send + Sync {
         Ok(DeviceOutcome::NotTaken)
     }
 }
-
-#[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
-
-    /// A source that holds nothing: for tests that only need one to name.
-    #[derive(Debug)]
-    pub(crate) struct Nothing;
-
-    impl Source for Nothing {
-        fn subject(&self) -> String {
-            "nothing".to_owned()
-        }
-        fn abilities(&self) -> Abilities {
-            Abilities { read: true, write: false, alignment: 1 }
-        }
-        fn fill(&self, _: u64, _: Span, _: Access<'_>) -> Result<usize> {
-            Ok(0)
-        }
-        fn take(&self, _: u64, _: Span, _: Access<'_>) -> Result<()> {
-            Ok(())
-        }
-    }
-}

@@ -76,13 +76,33 @@ impl Report for Claim {
 mod tests {
     use super::*;
     use crate::engine::plan::{Plan, Request, Route};
-    use crate::engine::source::Direction;
+    use crate::engine::source::{Abilities, Access, Direction, Source};
+    use crate::error::Result;
     use crate::memory::buf::lend_mut;
+
+    /// A source that holds nothing: for tests that only need one to name.
+    #[derive(Debug)]
+    struct Nothing;
+
+    impl Source for Nothing {
+        fn subject(&self) -> String {
+            "nothing".to_owned()
+        }
+        fn abilities(&self) -> Abilities {
+            Abilities { read: true, write: false, alignment: 1 }
+        }
+        fn fill(&self, _: u64, _: Span, _: Access<'_>) -> Result<usize> {
+            Ok(0)
+        }
+        fn take(&self, _: u64, _: Span, _: Access<'_>) -> Result<()> {
+            Ok(())
+        }
+    }
 
     /// A source is only asked its name here.
     fn flight(buf: &mut [u8], task_size: usize) -> Arc<InFlight> {
         let request = Request { offset: 100, len: buf.len(), task_size, alignment: None, route: Route::Host };
-        let source = Arc::new(crate::engine::source::tests::Nothing);
+        let source = Arc::new(Nothing);
         InFlight::new(source, lend_mut(buf), Plan::new(request), Direction::Read, None, true, None)
     }
 
