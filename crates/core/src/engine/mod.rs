@@ -6,7 +6,7 @@ mod lane;
 pub mod plan;
 pub mod pool;
 mod request;
-mod resources;
+pub(crate) mod resources;
 mod scope;
 mod shared;
 pub mod source;

@@ -2,4 +2,5 @@
 
 pub(crate) mod endpoint;
 pub(crate) mod request;
+pub(crate) mod transport;
 pub(crate) mod wire;
