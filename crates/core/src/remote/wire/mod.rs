@@ -5,3 +5,5 @@ pub(crate) mod chunked;
 pub(crate) mod head;
 pub(crate) mod location;
 pub(crate) mod redirect;
+pub(crate) mod retry;
+pub(crate) mod throttle;
