@@ -111,17 +111,26 @@ impl Landing {
         Ok(())
     }
 
-    /// True once every byte that has come is where it belongs, apart from a block that is not full yet.
+    /// True once no copy is under way any more; the task may then be dropped, done or failed.
     ///
     /// # Errors
     /// What the driver said.
-    pub(super) fn is_settled(&mut self) -> Result<bool> {
-        match &mut self.stage {
-            None => Ok(true),
-            Some(stage) => {
-                stage.poll(&self.order).map(|()| stage.slots.iter().all(|slot| slot.sent.is_none()))
+    pub(super) fn settle(&mut self) -> Result<bool> {
+        if let Some(stage) = &mut self.stage {
+            stage.poll(&self.order)?;
+            if stage.slots.iter().any(|slot| slot.sent.is_some()) {
+                return Ok(false);
             }
         }
+        if self.missing() == 0 && self.whole < self.order.span.len() {
+            self.order.end_of_source();
+        }
+        Ok(true)
+    }
+
+    /// The task failed.
+    pub(super) fn fail(&self, error: Error) {
+        self.order.fail(error);
     }
 }
 
@@ -233,12 +242,5 @@ impl Drop for Stage {
 impl Drop for Landing {
     fn drop(&mut self) {
         self.stage = None;
-    }
-}
-
-impl Landing {
-    /// The task failed.
-    pub(super) fn fail(&self, error: Error) {
-        self.order.fail(error);
     }
 }

@@ -56,6 +56,16 @@ impl Stream {
         self.tls = Some(Box::new(tls));
     }
 
+    /// True where nothing is held back between the socket and the reader.
+    pub(super) fn is_plain(&self) -> bool {
+        self.tls.is_none()
+    }
+
+    /// True where TLS has something to send.
+    pub(super) fn wants_to_send(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.wants_write())
+    }
+
     /// Goes on with the TLS handshake; true once it is over (at once on a plain stream).
     ///
     /// # Errors
