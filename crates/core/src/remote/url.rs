@@ -40,7 +40,7 @@ fn sketch(text: &str) -> String {
         Some(_) => "***".to_owned(),
         None => shown.to_owned(),
     };
-    shown.chars().take(200).flat_map(|c| c.escape_debug()).collect()
+    shown.chars().take(200).flat_map(char::escape_debug).collect()
 }
 
 impl Url {
