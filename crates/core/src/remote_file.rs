@@ -10,6 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::buf::IoBufMut;
 use crate::options::{Environment, Options};
 use crate::remote::endpoint::{Endpoint, Refusal};
+use crate::remote::http::HttpEndpoint;
 use crate::remote::object::Object;
 use crate::remote::transport::{Statistics, Target, Transport};
 use crate::remote::wire::check::Version;
@@ -52,6 +53,16 @@ impl Remote {
     /// The loops, also as the way for small requests of credential chains.
     pub(crate) fn transport(&self) -> &Arc<Transport> {
         &self.transport
+    }
+}
+
+impl Remote {
+    /// Opens the object at an http or https URL. With `size` nothing is asked; without, the server is, once as a rule.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidUrl`]; what the server said; or that it does not tell the size.
+    pub fn open_http(&self, url: &str, size: Option<u64>, options: Options) -> Result<RemoteFile> {
+        RemoteFile::new(self, Arc::new(HttpEndpoint::open(url)?), size, options)
     }
 }
 
