@@ -1,4 +1,9 @@
 //! Credentials: where they come from, and how long they are good.
 
+pub mod chain;
+pub mod courier;
 pub mod keyring;
 pub mod keys;
+pub mod profiles;
+pub mod program;
+pub mod variables;
