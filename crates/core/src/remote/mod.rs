@@ -5,6 +5,7 @@ pub(crate) mod credentials;
 pub(crate) mod endpoint;
 pub(crate) mod escape;
 pub(crate) mod http;
+pub(crate) mod open;
 pub(crate) mod refusal;
 pub(crate) mod request;
 pub(crate) mod s3;

@@ -51,6 +51,27 @@ impl Chain {
         Self { variables, profile, fetch, silent_since: ArcSwapOption::empty() }
     }
 
+    /// Whether a source of keys is set up, without asking it. The machine's own service is not asked whether it exists.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Credentials`] where the files cannot be read.
+    pub fn has_source(variables: &Variables) -> Result<bool> {
+        let pairs = [
+            ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"],
+            ["AWS_ROLE_ARN", "AWS_WEB_IDENTITY_TOKEN_FILE"],
+            ["AWS_CONTAINER_CREDENTIALS_FULL_URI"; 2],
+            ["AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"; 2],
+        ];
+        if pairs.iter().any(|pair| pair.iter().all(|name| variables.get(name).is_some())) {
+            return Ok(true);
+        }
+        let profiles = Profiles::read(variables)?;
+        let profile = variables.profile().unwrap_or("default");
+        let settings =
+            ["role_arn", "aws_access_key_id", "sso_session", "sso_start_url", "credential_process"];
+        Ok(settings.iter().any(|setting| profiles.get(profile, setting).is_some()))
+    }
+
     fn web_identity(&self) -> Result<Option<Keys>> {
         let names = ("AWS_ROLE_ARN", "AWS_WEB_IDENTITY_TOKEN_FILE");
         let (Some(role), Some(file)) = (self.variables.get(names.0), self.variables.get(names.1)) else {
@@ -80,8 +101,7 @@ impl Chain {
     }
 
     fn from_profile(&self, profiles: &Profiles) -> Result<Option<Keys>> {
-        let named = ["AWS_PROFILE", "AWS_DEFAULT_PROFILE"].iter().find_map(|name| self.variables.get(name));
-        let named = self.profile.as_deref().or(named);
+        let named = self.profile.as_deref().or_else(|| self.variables.profile());
         let name = named.unwrap_or("default");
         if profiles.has(name) {
             return self.of_profile(profiles, name, &mut Vec::new());

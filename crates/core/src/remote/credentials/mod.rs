@@ -3,6 +3,7 @@
 pub mod chain;
 pub mod courier;
 pub mod keyring;
+pub mod keyrings;
 pub mod keys;
 pub mod profiles;
 pub mod program;

@@ -69,6 +69,12 @@ impl Variables {
         }
     }
 
+    /// The profile that is chosen.
+    #[must_use]
+    pub fn profile(&self) -> Option<&str> {
+        self.get("AWS_PROFILE").or_else(|| self.get("AWS_DEFAULT_PROFILE"))
+    }
+
     /// The region, as it is set in the environment.
     #[must_use]
     pub fn region(&self) -> Option<&str> {
