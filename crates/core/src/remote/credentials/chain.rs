@@ -100,7 +100,7 @@ impl Chain {
         region.is_some() && self.variables.get("AWS_STS_REGIONAL_ENDPOINTS") != Some("legacy")
     }
 
-    fn from_profile(&self, profiles: &Profiles) -> Result<Option<Keys>> {
+    fn by_profile(&self, profiles: &Profiles) -> Result<Option<Keys>> {
         let named = self.profile.as_deref().or_else(|| self.variables.profile());
         let name = named.unwrap_or("default");
         if profiles.has(name) {
@@ -147,7 +147,7 @@ impl Chain {
         let source = match (get("source_profile"), get("credential_source")) {
             (Some(source), _) if profiles.has(source) => self.of_profile(profiles, source, seen)?,
             (Some(source), _) => return Err(failed(format!("there is no source_profile {source:?}"))),
-            (None, Some("Environment")) => self.from_environment(),
+            (None, Some("Environment")) => self.environment(),
             (None, Some("Ec2InstanceMetadata")) => self.machine()?,
             (None, Some("EcsContainer")) => self.container()?,
             (None, _) => {
@@ -216,7 +216,7 @@ impl Chain {
         keys.ok_or_else(|| failed(format!("the SSO portal gave no keys: {login}")))
     }
 
-    fn from_environment(&self) -> Option<Keys> {
+    fn environment(&self) -> Option<Keys> {
         let get = |name| self.variables.get(name);
         let keys = Keys::new(get("AWS_ACCESS_KEY_ID")?, get("AWS_SECRET_ACCESS_KEY")?);
         Some(keys.with_token(get("AWS_SESSION_TOKEN").map(str::to_owned)))
@@ -261,7 +261,7 @@ impl Supply for Chain {
             return Ok(Found::Keys(keys));
         }
         let profiles = Profiles::read(&self.variables)?;
-        if let Some(keys) = self.from_profile(&profiles)? {
+        if let Some(keys) = self.by_profile(&profiles)? {
             return Ok(Found::Keys(keys));
         }
         if let Some(keys) = self.container()? {
