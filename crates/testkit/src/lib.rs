@@ -6,3 +6,4 @@
 pub mod conformance;
 pub mod fakes;
 pub mod gate;
+pub mod servers;
