@@ -9,12 +9,13 @@ use crate::engine::plan::{Plan, Request, Route};
 use crate::engine::scope::{Scope, ScopedTransfer};
 use crate::engine::shared::Engine;
 use crate::engine::source::{Direction, Source};
+use crate::engine::ticket;
 use crate::engine::transfer::{InFlight, Transfer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::buf::{IoBuf, IoBufMut, Place, lend, lend_mut, span_of};
 use crate::memory::device::Marker;
 use crate::memory::span::{Memory, Span};
-use crate::options::Options;
+use crate::options::{Key, Options};
 
 /// One request: which bytes of which source, and how.
 #[derive(Debug, Clone, Copy)]
@@ -167,7 +168,7 @@ impl Engine {
         let request = Request {
             offset: job.offset,
             len: span.len(),
-            task_size: job.options.task_size(),
+            task_size: job.source.task_size(span.len(), job.options),
             alignment: (direct || route == Route::Direct).then_some(abilities.alignment),
             route,
         };
@@ -194,7 +195,8 @@ impl Engine {
             block_size: job.options.bounce_buffer_size(),
             limit: 2 * threads,
         };
-        let many = plan.count() > 1 || plan.len() > terms.block_size;
+        let carrier = job.source.carrier().filter(|_| job.direction == Direction::Read && plan.count() > 0);
+        let many = plan.count() > 1 || plan.len() > terms.block_size || carrier.is_some();
         let (marker, trouble) = match self.order(span, plan, many) {
             Ok(marker) => (marker, None),
             Err(error) => (None, Some(error)),
@@ -205,6 +207,11 @@ impl Engine {
             return flight;
         }
         tracing::trace!(?flight, offset = job.offset, len = plan.len(), route = ?plan.route(), "launched");
+        if let Some(carrier) = carrier {
+            let block_size = job.options.is_set(Key::BounceBufferSize).then_some(terms.block_size);
+            carrier.carry(ticket::of(&flight, Some(resources), block_size));
+            return flight;
+        }
         let is_small = plan.route() != Route::Host && plan.len() < job.options.gds_threshold();
         let by_caller = help == Help::Caller || is_small;
         let lanes = threads.min(plan.count());

@@ -19,6 +19,7 @@ pub(crate) struct Resources {
     platform: Arc<Platform>,
     plain: Arc<BouncePool>,
     pinned: OnceLock<Arc<BouncePool>>,
+    wire: OnceLock<Arc<BouncePool>>,
     lanes: Mutex<Vec<Lane>>,
 }
 
@@ -46,7 +47,7 @@ impl std::ops::Deref for LaneLease<'_> {
 
 impl Drop for LaneLease<'_> {
     fn drop(&mut self) {
-        self.resources.lanes.lock().unwrap_or_else(PoisonError::into_inner).push(self.lane);
+        self.resources.put_lane(self.lane);
     }
 }
 
@@ -69,6 +70,7 @@ impl Resources {
             platform,
             plain: BouncePool::new(Backing::Plain),
             pinned: OnceLock::new(),
+            wire: OnceLock::new(),
             lanes: Mutex::default(),
         }
     }
@@ -90,28 +92,47 @@ impl Resources {
         Ok(self.pinned.get_or_init(|| BouncePool::new(Backing::Pinned(cuda.clone()))))
     }
 
+    /// Page-locked blocks for bodies that come in over the wire: smaller ones, in a pool of their own.
+    pub(crate) fn wire(&self) -> Result<&Arc<BouncePool>> {
+        let cuda = self.cuda()?;
+        Ok(self.wire.get_or_init(|| BouncePool::new(Backing::Pinned(cuda.clone()))))
+    }
+
     /// A lane of `context`, which is current.
     pub(crate) fn lane(&self, context: Context) -> Result<LaneLease<'_>> {
+        Ok(LaneLease { resources: self, lane: self.take_lane(context)? })
+    }
+
+    /// As [`Resources::lane`], for whoever gives it back by [`Resources::put_lane`].
+    pub(crate) fn take_lane(&self, context: Context) -> Result<Lane> {
         let mut idle = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
         let known = idle.iter().rposition(|lane| lane.context == context).map(|at| idle.swap_remove(at));
         drop(idle);
-        let lane = match known {
-            Some(lane) => lane,
+        match known {
+            Some(lane) => Ok(lane),
             None => {
                 let (stream, events) = self.cuda()?.new_lane(context)?;
-                Lane { context, stream, events }
+                Ok(Lane { context, stream, events })
             }
-        };
-        Ok(LaneLease { resources: self, lane })
+        }
+    }
+
+    /// Takes a lane back whose copies have ended.
+    pub(crate) fn put_lane(&self, lane: Lane) {
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner).push(lane);
+    }
+
+    fn page_locked(&self) -> impl Iterator<Item = &Arc<BouncePool>> {
+        [self.pinned.get(), self.wire.get()].into_iter().flatten()
     }
 
     /// Frees the idle bounce buffers; answers their bytes.
     pub(crate) fn free_idle(&self) -> usize {
-        self.plain.free_idle() + self.pinned.get().map_or(0, |pool| pool.free_idle())
+        self.plain.free_idle() + self.page_locked().map(|pool| pool.free_idle()).sum::<usize>()
     }
 
     /// Bytes of bounce buffers held now, idle and in use.
     pub(crate) fn bounce_held(&self) -> usize {
-        self.plain.held() + self.pinned.get().map_or(0, |pool| pool.held())
+        self.plain.held() + self.page_locked().map(|pool| pool.held()).sum::<usize>()
     }
 }

@@ -3,9 +3,11 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use crate::engine::carrier::Carrier;
 use crate::error::Result;
 use crate::memory::bounce::{BouncePool, Lease};
 use crate::memory::span::{Device, Span};
+use crate::options::Options;
 
 /// Which way bytes move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,6 +94,18 @@ pub trait Source: Debug + Send + Sync {
     /// # Errors
     /// What the storage said; [`Error::done`](crate::Error::done) counts the bytes that were stored nevertheless.
     fn take(&self, offset: u64, span: Span, access: Access<'_>) -> Result<()>;
+
+    /// Whoever runs the tasks of reads in place of the engine's workers, where the source has its own threads.
+    #[doc(hidden)]
+    fn carrier(&self) -> Option<&dyn Carrier> {
+        None
+    }
+
+    /// The most bytes of one task of a request for `len` bytes.
+    fn task_size(&self, len: usize, options: &Options) -> usize {
+        let _ = len;
+        options.task_size()
+    }
 
     /// True where the source can move bytes from or to `device` by itself.
     fn reaches(&self, device: Device) -> bool {

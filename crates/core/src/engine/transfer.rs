@@ -142,6 +142,20 @@ impl InFlight {
         self.end_if_done(state);
     }
 
+    /// Fails the request where tasks are left that nobody has taken; else its end is up to those who have.
+    pub(crate) fn abandon_rest(&self, why: impl FnOnce() -> Error) {
+        let Some(mut state) = self.own_state() else { return };
+        if state.failed.is_none() && state.next < self.plan.count() {
+            Self::keep_first(&mut state, u64::MAX, why());
+            self.end_if_done(state);
+        }
+    }
+
+    /// False once the request has failed.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.state().failed.is_none()
+    }
+
     fn keep_first(state: &mut State, offset: u64, error: Error) {
         if state.failed.as_ref().is_none_or(|(known, _)| offset < *known) {
             state.failed = Some((offset, error));

@@ -1,0 +1,112 @@
+//! What all requests for one object share: whom to ask, how big it is, which version of it we read.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arc_swap::ArcSwapOption;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::remote::endpoint::Endpoint;
+use crate::remote::wire::check::Version;
+use crate::remote::wire::retry::Policy;
+
+/// One object, as the event loops see it.
+#[derive(Debug)]
+pub(crate) struct Target {
+    pub(crate) endpoint: Arc<dyn Endpoint>,
+    pub(crate) size: u64,
+    pub(crate) policy: Arc<Policy>,
+    version: ArcSwapOption<Version>,
+    renewal: Mutex<Renewal>,
+}
+
+type Waiting = Box<dyn FnOnce(Result<()>) + Send>;
+
+/// Renewals of the credentials.
+#[derive(Default)]
+struct Renewal {
+    /// How many have ended.
+    count: u64,
+    /// Who waits for the one that is under way.
+    waiting: Vec<Waiting>,
+}
+
+impl std::fmt::Debug for Renewal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} renewals", self.count)
+    }
+}
+
+impl Target {
+    /// An object of `size` bytes; `version` where a probe told it.
+    pub(crate) fn new(
+        endpoint: Arc<dyn Endpoint>,
+        size: u64,
+        version: Option<Version>,
+        policy: Arc<Policy>,
+    ) -> Self {
+        let version = ArcSwapOption::from_pointee(version);
+        Self { endpoint, size, policy, version, renewal: Mutex::default() }
+    }
+
+    /// The version that has been read so far.
+    pub(crate) fn version(&self) -> Option<Arc<Version>> {
+        self.version.load_full()
+    }
+
+    /// An answer tells its version: the first one is the one that all others must agree with.
+    pub(crate) fn learn(&self, version: &Version) -> Result<()> {
+        let known = match self.version() {
+            Some(known) => known,
+            None => {
+                let version = Arc::new(version.clone());
+                match &*self.version.compare_and_swap(&None::<Arc<Version>>, Some(version)) {
+                    None => return Ok(()),
+                    Some(known) => known.clone(),
+                }
+            }
+        };
+        if known.agrees(version) {
+            return Ok(());
+        }
+        let why = "the object was replaced while it was read (another ETag or date): open it again";
+        Err(Error::new(ErrorKind::Changed, "read", why))
+    }
+
+    fn renewal(&self) -> MutexGuard<'_, Renewal> {
+        self.renewal.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How often credentials have been renewed so far: to be remembered with each request.
+    pub(crate) fn renewals(&self) -> u64 {
+        self.renewal().count
+    }
+
+    /// Renews the credentials on a thread of its own, once for all who found that those after `seen` renewals are
+    /// refused; `then` is called when that is over, at once where it already has been done.
+    pub(crate) fn renew(self: &Arc<Self>, seen: u64, then: impl FnOnce(Result<()>) + Send + 'static) {
+        let mut renewal = self.renewal();
+        if renewal.count > seen {
+            drop(renewal);
+            return then(Ok(()));
+        }
+        renewal.waiting.push(Box::new(then));
+        if renewal.waiting.len() > 1 {
+            return;
+        }
+        drop(renewal);
+        let this = self.clone();
+        let thread = std::thread::Builder::new().name("kvikio-renew".to_owned());
+        if let Err(why) = thread.spawn(move || this.renewed(&this.endpoint.renew())) {
+            let error = Error::new(ErrorKind::Credentials, "renew credentials", "no thread is to be had");
+            self.renewed(&Err(error.because(why)));
+        }
+    }
+
+    fn renewed(&self, outcome: &Result<()>) {
+        let mut renewal = self.renewal();
+        renewal.count += u64::from(outcome.is_ok());
+        let waiting = std::mem::take(&mut renewal.waiting);
+        drop(renewal);
+        waiting.into_iter().for_each(|then| then(outcome.clone()));
+    }
+}
