@@ -164,6 +164,13 @@ impl Error {
         self
     }
 
+    /// Adds to what happened.
+    #[must_use]
+    pub(crate) fn and(mut self, words: &str) -> Self {
+        self.0.message.push_str(words);
+        self
+    }
+
     /// Says how many bytes of the range were done before the failure.
     #[must_use]
     pub fn after(mut self, done: u64) -> Self {

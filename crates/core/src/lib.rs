@@ -21,6 +21,19 @@
 //! [`IoBuf`] (with the feature `cudarc`: `cudarc::driver::CudaSlice<u8>`). Bytes then travel through page-locked bounce
 //! buffers whose copies overlap the reads, or by cuFile where GPUDirect Storage really serves the file;
 //! [`File::route_reason`] says which and why. No CUDA library is needed to build, to load, or to move host memory.
+//!
+//! [`RemoteFile`] reads objects of HTTP servers, of S3 and of WebHDFS in the same way; [`Remote`] opens them:
+//!
+//! ```no_run
+//! # fn main() -> kvikio::Result<()> {
+//! use kvikio::{Options, Remote};
+//! let remote = Remote::shared();
+//! let file = remote.open_http("http://127.0.0.1:8080/model.bin", None, Options::default())?;
+//! let mut header = vec![0; 64];
+//! file.read_exact_into(&mut header, 0)?;
+//! # Ok(())
+//! # }
+//! ```
 
 mod engine;
 mod error;
@@ -46,6 +59,10 @@ pub use memory::buf::{DeviceBuf, IoBuf, IoBufMut, PinnedBuf, Place};
 pub use memory::span::{Device, Memory, Span};
 pub use options::{Environment, Key, LocalIo, Options, SETTINGS, Setting, Value, find as find_setting};
 pub use platform::{CuFileDriver, Platform};
+pub use remote::classify::EndpointType;
+pub use remote::open::infer_endpoint_type;
+pub use remote::s3::settings::S3Settings;
+pub use remote::secret::Secret;
 pub use remote::transport::Statistics;
 pub use remote_file::{Remote, RemoteFile};
 

@@ -1,5 +1,7 @@
 //! An open remote object: its source, its engine and its options, with reads handed to the doorway.
 
+mod open;
+
 use std::sync::{Arc, LazyLock};
 use std::time::SystemTime;
 
@@ -9,8 +11,10 @@ use crate::engine::{Engine, Job, Scope, ScopedTransfer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::buf::IoBufMut;
 use crate::options::{Environment, Options};
+use crate::remote::classify::EndpointType;
+use crate::remote::credentials::keyrings::Keyrings;
+use crate::remote::credentials::variables::Variables;
 use crate::remote::endpoint::{Endpoint, Refusal};
-use crate::remote::http::HttpEndpoint;
 use crate::remote::object::Object;
 use crate::remote::transport::{Statistics, Target, Transport};
 use crate::remote::wire::check::Version;
@@ -22,20 +26,45 @@ const MOST_PROBE: usize = 64 << 10;
 static SHARED: LazyLock<Remote> =
     LazyLock::new(|| Remote::new(Engine::shared(), &Options::default(), &Environment::process()));
 
-/// The means by which remote objects are read: event loops, whom TLS trusts, the proxies on the way, and an engine.
+/// The means by which remote objects are read: event loops, whom TLS trusts, the proxies on the way, the credentials
+/// found so far, and an engine.
 ///
 /// Cloning is cheap and shares them. A forked child gets loops of its own at its first request.
 #[derive(Debug, Clone)]
 pub struct Remote {
     transport: Arc<Transport>,
     engine: Engine,
+    /// Who we are, as the environment says.
+    variables: Arc<Variables>,
+    keyrings: Arc<Keyrings>,
+    /// Who hears of retries.
+    listener: Option<fn(&str)>,
 }
 
 impl Remote {
     /// New loops, as many as `options` say, on the ways that `environment` describes. No thread is started yet.
     #[must_use]
     pub fn new(engine: &Engine, options: &Options, environment: &Environment<'_>) -> Self {
-        Self { transport: Arc::new(Transport::new(options, environment)), engine: engine.clone() }
+        Self {
+            transport: Arc::new(Transport::new(options, environment)),
+            engine: engine.clone(),
+            variables: Arc::new(Variables::read(environment)),
+            keyrings: Arc::default(),
+            listener: None,
+        }
+    }
+
+    /// The same means, but objects opened from now on take credentials, region and endpoint from `environment`.
+    #[must_use]
+    pub fn in_environment(&self, environment: &Environment<'_>) -> Self {
+        Self { variables: Arc::new(Variables::read(environment)), ..self.clone() }
+    }
+
+    /// The same means, but `listener` is also called with the line about each retry that is waited for, on an event
+    /// loop: it must not block. Without one, retries are only logged (`tracing`, as warnings).
+    #[must_use]
+    pub fn telling(&self, listener: fn(&str)) -> Self {
+        Self { listener: Some(listener), ..self.clone() }
     }
 
     /// The means that are used where none are given.
@@ -50,19 +79,10 @@ impl Remote {
         self.transport.statistics()
     }
 
-    /// The loops, also as the way for small requests of credential chains.
-    pub(crate) fn transport(&self) -> &Arc<Transport> {
-        &self.transport
-    }
-}
-
-impl Remote {
-    /// Opens the object at an http or https URL. With `size` nothing is asked; without, the server is, once as a rule.
-    ///
-    /// # Errors
-    /// [`ErrorKind::InvalidUrl`]; what the server said; or that it does not tell the size.
-    pub fn open_http(&self, url: &str, size: Option<u64>, options: Options) -> Result<RemoteFile> {
-        RemoteFile::new(self, Arc::new(HttpEndpoint::open(url)?), size, options)
+    fn policy(&self, options: &Options) -> Arc<Policy> {
+        let mut policy = Policy::from(options);
+        policy.listener = self.listener;
+        Arc::new(policy)
     }
 }
 
@@ -76,6 +96,7 @@ impl Remote {
 #[derive(Debug, Clone)]
 pub struct RemoteFile {
     object: Object,
+    kind: EndpointType,
     source: Arc<dyn Source>,
     engine: Engine,
     options: Arc<Options>,
@@ -88,19 +109,46 @@ impl RemoteFile {
     /// What the server said, or that it does not tell the size.
     pub(crate) fn new(
         remote: &Remote,
+        kind: EndpointType,
         endpoint: Arc<dyn Endpoint>,
         size: Option<u64>,
         options: Options,
     ) -> Result<Self> {
-        let policy = Arc::new(Policy::from(&options));
-        let (size, version) = match size {
-            Some(size) => (size, None),
-            None => probe(remote, &*endpoint, &policy).map_err(|error| error.during("open"))?,
+        let policy = remote.policy(&options);
+        let target = match size {
+            Some(size) => Target::new(endpoint, size, None, policy).unsure(),
+            None => {
+                let probed = probe(remote, &*endpoint, &policy);
+                let (size, version) = probed.map_err(|error| error.during("open"))?;
+                Target::new(endpoint, size, version, policy)
+            }
         };
-        let target = Arc::new(Target::new(endpoint, size, version, policy));
-        let object = Object::new(target, remote.transport.clone());
+        let object = Object::new(Arc::new(target), remote.transport.clone());
         let source = Arc::new(object.clone());
-        Ok(Self { object, source, engine: remote.engine.clone(), options: Arc::new(options) })
+        Ok(Self { object, kind, source, engine: remote.engine.clone(), options: Arc::new(options) })
+    }
+
+    /// The same object, whose reads from now on go by `remote` and by `options`. It costs no request, and all that are
+    /// made of one object go on to read the same version of it.
+    #[must_use]
+    pub fn with(&self, remote: &Remote, options: Arc<Options>) -> Self {
+        let target = self.object.target().with(remote.policy(&options));
+        let object = Object::new(Arc::new(target), remote.transport.clone());
+        let source = Arc::new(object.clone());
+        Self { object, kind: self.kind, source, engine: remote.engine.clone(), options }
+    }
+
+    /// The same object, of which only the first `size` bytes count (or more than there are: reading those fails).
+    fn of_size(self, size: u64) -> Self {
+        let known = self.object.target();
+        let object = self.object.of(known.with(known.policy.clone()).of_size(size));
+        Self { source: Arc::new(object.clone()), object, ..self }
+    }
+
+    /// What the object's address was taken for; never [`EndpointType::Auto`].
+    #[must_use]
+    pub fn endpoint_type(&self) -> EndpointType {
+        self.kind
     }
 
     /// The object's length in bytes, as it was told when it was opened.

@@ -34,6 +34,11 @@ impl Object {
     pub(crate) fn target(&self) -> &Target {
         &self.target
     }
+
+    /// The same object, by another target.
+    pub(crate) fn of(&self, target: Target) -> Self {
+        Self { target: Arc::new(target), transport: self.transport.clone() }
+    }
 }
 
 impl Carrier for Object {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::options::Environment;
 use crate::remote::classify::{EndpointType, classify, split_s3};
 use crate::remote::credentials::chain::Chain;
 use crate::remote::credentials::variables::Variables;
@@ -201,6 +202,24 @@ pub fn infer(url: &str, variables: &Variables) -> Result<EndpointType> {
     let has_region = matches!(S3Settings::default().region(region, variables)?, Wanted::Here(_));
     let is_set_up = has_region && Chain::has_source(variables)?;
     Ok(if is_set_up { EndpointType::S3 } else { EndpointType::S3Public })
+}
+
+/// The kind that [`Remote::open`](crate::Remote::open) takes `url` for, by what it looks like and by whether this process has credentials
+/// for S3. Nobody is asked over the network.
+///
+/// ```
+/// # fn main() -> kvikio::Result<()> {
+/// use kvikio::{EndpointType, infer_endpoint_type};
+/// assert_eq!(infer_endpoint_type("https://host/data.bin")?, EndpointType::Http);
+/// assert_eq!(infer_endpoint_type("http://host:9870/webhdfs/v1/data.bin")?, EndpointType::WebHdfs);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// [`ErrorKind::InvalidUrl`] where it is no URL, or none of any service.
+pub fn infer_endpoint_type(url: &str) -> Result<EndpointType> {
+    infer(url, &Variables::read(&Environment::process()))
 }
 
 #[cfg(test)]

@@ -254,7 +254,8 @@ impl Exchange {
         let version = target.version();
         let expected = Expected {
             range: start..start + landing.missing() as u64,
-            size: Some(target.size),
+            // A caller may want but the beginning of an object, where the server says which bytes it sends.
+            size: (target.is_sure || head.status == 200).then_some(target.size),
             version: version.as_deref(),
             proof: target.endpoint.proof(),
         };
@@ -421,6 +422,9 @@ impl Exchange {
     fn wait(&self, wait: Duration) -> Next {
         if let Some(notice) = self.attempts.notice() {
             tracing::warn!("{notice}");
+            if let Some(tell) = self.policy().listener {
+                tell(notice);
+            }
         }
         if wait.is_zero() { Next::Now } else { Next::After(wait) }
     }

@@ -14,9 +14,11 @@ use crate::remote::wire::retry::Policy;
 pub(crate) struct Target {
     pub(crate) endpoint: Arc<dyn Endpoint>,
     pub(crate) size: u64,
+    /// The server told the size, not the caller.
+    pub(crate) is_sure: bool,
     pub(crate) policy: Arc<Policy>,
-    version: ArcSwapOption<Version>,
-    renewal: Mutex<Renewal>,
+    version: Arc<ArcSwapOption<Version>>,
+    renewal: Arc<Mutex<Renewal>>,
 }
 
 type Waiting = Box<dyn FnOnce(Result<()>) + Send>;
@@ -44,8 +46,30 @@ impl Target {
         version: Option<Version>,
         policy: Arc<Policy>,
     ) -> Self {
-        let version = ArcSwapOption::from_pointee(version);
-        Self { endpoint, size, policy, version, renewal: Mutex::default() }
+        let version = Arc::new(ArcSwapOption::from_pointee(version));
+        Self { endpoint, size, is_sure: true, policy, version, renewal: Arc::default() }
+    }
+
+    /// The same, but its size is what the caller said: the object may have more bytes.
+    pub(crate) fn unsure(self) -> Self {
+        Self { is_sure: false, ..self }
+    }
+
+    /// The same, but of the size that the caller says.
+    pub(crate) fn of_size(self, size: u64) -> Self {
+        Self { is_sure: self.is_sure && size == self.size, size, ..self }
+    }
+
+    /// The same object, the same version of it, by another policy.
+    pub(crate) fn with(&self, policy: Arc<Policy>) -> Self {
+        Self {
+            endpoint: self.endpoint.clone(),
+            size: self.size,
+            is_sure: self.is_sure,
+            policy,
+            version: self.version.clone(),
+            renewal: self.renewal.clone(),
+        }
     }
 
     /// The version that has been read so far.

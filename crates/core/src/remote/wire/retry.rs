@@ -31,6 +31,8 @@ pub struct Policy {
     /// How long one attempt may take in all; `None` where the user set none, so that a slow body that keeps coming
     /// comes to its end.
     pub total_limit: Option<Duration>,
+    /// Who hears the line about each retry.
+    pub listener: Option<fn(&str)>,
     statuses: Vec<u16>,
     /// The user set the policy, and expects the waits that are documented: no jitter.
     is_exact: bool,
@@ -55,6 +57,7 @@ impl From<&Options> for Policy {
             connect_limit: Duration::from_secs(10),
             idle_limit: Duration::from_secs(30),
             total_limit: options.is_set(Key::HttpTimeout).then_some(timeout),
+            listener: None,
             statuses,
             is_exact: keys.into_iter().any(|key| options.is_set(key)),
         }
