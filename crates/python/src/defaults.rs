@@ -194,6 +194,7 @@ fn parse(setting: &Setting, value: &Bound<'_, PyAny>) -> PyResult<(Key, Option<V
         Key::AutoDirectIoRead
         | Key::AutoDirectIoWrite
         | Key::AutoDirectIoReadOverread
+        | Key::HttpRetryNotice
         | Key::ThreadPoolPerBlockDevice => Value::Bool(value.is_truthy()?),
         Key::RemoteIoBackend | Key::RemoteIoReactorDispatch => {
             let index = number_below(value, setting.choices.len(), setting.name)?;

@@ -11,6 +11,7 @@ use pyo3::types::PyTuple;
 
 use crate::arguments::{Count, Flags, Mode, path_of};
 use crate::buffer::{Loan, LoanMut};
+use crate::errors::Subject;
 use crate::future::{Flight, IOFuture};
 use crate::{defaults, engine, errors, gil};
 
@@ -40,6 +41,10 @@ struct Request {
 impl CuFile {
     fn raise(&self, py: Python<'_>, error: &Error) -> PyErr {
         errors::exception(py, error, Some(&self.path))
+    }
+
+    fn subject(&self) -> Subject {
+        Subject::File(self.path.clone())
     }
 
     fn opened(&self, py: Python<'_>, operation: &'static str) -> PyResult<Arc<File>> {
@@ -124,7 +129,7 @@ impl CuFile {
     }
 
     fn future(&self, py: Python<'_>, flight: Flight) -> PyResult<IOFuture> {
-        let future = IOFuture::new(flight, &self.path);
+        let future = IOFuture::new(flight, self.subject());
         future.raise_if_refused(py)?;
         Ok(future)
     }
@@ -132,7 +137,7 @@ impl CuFile {
     fn read_now(&self, py: Python<'_>, request: Request) -> PyResult<usize> {
         if request.loan.len() >= LONG {
             let flight = self.start_read(py, request)?;
-            return IOFuture::new(flight, &self.path).get(py);
+            return IOFuture::new(flight, self.subject()).get(py);
         }
         let Request { file, loan, offset } = request;
         let mut loan = self.destination(py, loan, offset)?;
@@ -144,7 +149,7 @@ impl CuFile {
     fn write_now(&self, py: Python<'_>, request: Request) -> PyResult<usize> {
         if request.loan.len() >= LONG || self.appends {
             let flight = self.start_write(py, request);
-            return IOFuture::new(flight, &self.path).get(py);
+            return IOFuture::new(flight, self.subject()).get(py);
         }
         let Request { file, loan, offset } = request;
         let result = gil::detached(py, || file.write_blocking(&loan, offset));

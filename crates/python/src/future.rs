@@ -1,6 +1,5 @@
 //! `IOFuture`: a request in flight, with the buffer and the file that it keeps.
 
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -8,7 +7,8 @@ use kvikio::{Error, ErrorKind, Result, Transfer};
 use pyo3::prelude::*;
 
 use crate::buffer::{Loan, LoanMut};
-use crate::{errors, gil};
+use crate::errors::Subject;
+use crate::gil;
 
 /// A transfer, either way.
 pub(crate) enum Flight {
@@ -47,12 +47,17 @@ impl Flight {
     }
 }
 
+/// True for what is wrong with a request itself.
+fn is_refusal(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Overflow | ErrorKind::WrongMode | ErrorKind::OutOfRange)
+}
+
 /// A read or write in flight.
 ///
 /// It keeps its buffer and its file until it has ended. Dropping it neither waits nor cancels.
 #[pyclass(module = "kvikio.cufile", frozen, weakref)]
 pub(crate) struct IOFuture {
-    path: PathBuf,
+    subject: Subject,
     process: u32,
     outcome: OnceLock<Result<usize>>,
     /// `None` once the buffer was given back.
@@ -60,9 +65,9 @@ pub(crate) struct IOFuture {
 }
 
 impl IOFuture {
-    pub(crate) fn new(flight: Flight, path: &Path) -> Self {
+    pub(crate) fn new(flight: Flight, subject: Subject) -> Self {
         Self {
-            path: path.to_owned(),
+            subject,
             process: std::process::id(),
             outcome: OnceLock::new(),
             flight: Mutex::new(Some(Arc::new(flight))),
@@ -81,7 +86,7 @@ impl IOFuture {
     pub(crate) fn raise_if_refused(&self, py: Python<'_>) -> PyResult<()> {
         let Some(flight) = self.flight().clone().filter(|flight| flight.is_done()) else { return Ok(()) };
         match flight.result() {
-            Err(error) if matches!(error.kind(), ErrorKind::Overflow | ErrorKind::WrongMode) => {
+            Err(error) if is_refusal(error.kind()) => {
                 drop(flight);
                 self.get(py).map(drop)
             }
@@ -102,14 +107,14 @@ impl IOFuture {
 
     fn answer(&self, py: Python<'_>) -> Option<PyResult<usize>> {
         let outcome = self.outcome.get()?;
-        Some(outcome.clone().map_err(|error| errors::exception(py, &error, Some(&self.path))))
+        Some(outcome.clone().map_err(|error| self.subject.exception(py, &error)))
     }
 
     fn forked(&self, py: Python<'_>) -> PyErr {
         let why =
             "the future was made before a fork; this process has no part in it, start the request again";
-        let error = Error::new(ErrorKind::Forked, "get", why).on(self.path.display());
-        errors::exception(py, &error, Some(&self.path))
+        let error = Error::new(ErrorKind::Forked, "get", why).on(&self.subject);
+        self.subject.exception(py, &error)
     }
 }
 
@@ -158,7 +163,10 @@ impl IOFuture {
             Some(Err(error)) => format!("failed: {error}"),
             None => "in flight".to_owned(),
         };
-        format!("<kvikio.IOFuture of {:?}: {state}>", self.path)
+        match &self.subject {
+            Subject::File(path) => format!("<kvikio.IOFuture of {path:?}: {state}>"),
+            Subject::Remote(address) => format!("<kvikio.IOFuture of {address:?}: {state}>"),
+        }
     }
 }
 

@@ -9,6 +9,8 @@ mod errors;
 mod file;
 mod future;
 mod gil;
+mod means;
+mod remote;
 
 use pyo3::prelude::*;
 
@@ -27,6 +29,8 @@ mod native {
     use crate::file::CuFile;
     #[pymodule_export]
     use crate::future::IOFuture;
+    #[pymodule_export]
+    use crate::remote::{RemoteFile, infer_remote_endpoint_type, is_remote_file_available};
 
     #[pymodule_export]
     #[allow(non_upper_case_globals)]

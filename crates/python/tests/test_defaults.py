@@ -223,5 +223,5 @@ def test_describe_tells_what_was_chosen() -> None:
     assert rows["task_size"]["environment"] == ("KVIKIO_TASK_SIZE",)
     assert rows["num_threads"]["is_set"] is False
     assert rows["num_threads"]["value"] >= 1
-    assert len(rows) == 16
+    assert len(rows) == 17
     assert all(row["doc"] for row in rows.values())

@@ -174,7 +174,7 @@ fn chosen(key: Key) -> Value {
         Key::NumThreads => Value::Int(cpus().clamp(2, MOST_THREADS)),
         Key::TaskSize | Key::BounceBufferSize => Value::Int(4 * MIB),
         Key::GdsThreshold => Value::Int(16 << 10),
-        Key::AutoDirectIoWrite => Value::Bool(true),
+        Key::AutoDirectIoWrite | Key::HttpRetryNotice => Value::Bool(true),
         Key::AutoDirectIoRead | Key::AutoDirectIoReadOverread | Key::ThreadPoolPerBlockDevice => {
             Value::Bool(false)
         }

@@ -64,6 +64,7 @@ fn value(setting: &Setting, name: &str, text: &str) -> Result<Option<Value>> {
         Key::AutoDirectIoRead
         | Key::AutoDirectIoWrite
         | Key::AutoDirectIoReadOverread
+        | Key::HttpRetryNotice
         | Key::ThreadPoolPerBlockDevice => Value::Bool(switch(text).ok_or_else(unknown)?),
         Key::HttpStatusCodes => match codes(text) {
             Some(codes) if codes.is_empty() => return Ok(None),

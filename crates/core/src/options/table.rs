@@ -55,6 +55,8 @@ pub enum Key {
     /// See [`SETTINGS`].
     HttpStatusCodes,
     /// See [`SETTINGS`].
+    HttpRetryNotice,
+    /// See [`SETTINGS`].
     RemoteIoBackend,
     /// See [`SETTINGS`].
     RemoteIoNumReactors,
@@ -94,7 +96,7 @@ const fn positive(setting: Setting, too_small: &'static str) -> Setting {
 }
 
 /// All settings.
-pub static SETTINGS: [Setting; 16] = [
+pub static SETTINGS: [Setting; 17] = [
     setting(
         Key::CompatMode,
         "compat_mode",
@@ -170,7 +172,7 @@ pub static SETTINGS: [Setting; 16] = [
             Key::HttpTimeout,
             "http_timeout",
             &["KVIKIO_HTTP_TIMEOUT"],
-            "seconds that one attempt may take in all; unset: 60",
+            "seconds that one attempt may take in all; unset: no limit while bytes come, 30 s without any",
         ),
         "timeout_seconds must be a positive integer",
     ),
@@ -178,7 +180,13 @@ pub static SETTINGS: [Setting; 16] = [
         Key::HttpStatusCodes,
         "http_status_codes",
         &["KVIKIO_HTTP_STATUS_CODES"],
-        "HTTP statuses that are tried again; unset: 429, 500, 502, 503, 504",
+        "HTTP statuses that are tried again; unset: 408, 425, 429, 500, 502, 503, 504",
+    ),
+    setting(
+        Key::HttpRetryNotice,
+        "http_retry_notice",
+        &["KVIKIO_HTTP_RETRY_NOTICE"],
+        "Python prints a line on standard output before a request is tried again; unset: on",
     ),
     Setting {
         choices: &["EASY_THREADPOOL", "MULTI_POLL"],
@@ -186,7 +194,7 @@ pub static SETTINGS: [Setting; 16] = [
             Key::RemoteIoBackend,
             "remote_io_backend",
             &["KVIKIO_REMOTE_IO_BACKEND"],
-            "who drives remote requests; unset: EASY_THREADPOOL",
+            "MULTI_POLL: as many event loops as remote_io_num_reactors says; unset: one for each CPU",
         )
     },
     positive(
@@ -194,7 +202,7 @@ pub static SETTINGS: [Setting; 16] = [
             Key::RemoteIoNumReactors,
             "remote_io_num_reactors",
             &["KVIKIO_REMOTE_IO_NUM_REACTORS"],
-            "event loops of the MULTI_POLL backend; unset: 1",
+            "event loops where remote_io_backend is MULTI_POLL; unset: 1",
         ),
         "remote_io_num_reactors must be a positive integer",
     ),
@@ -204,14 +212,14 @@ pub static SETTINGS: [Setting; 16] = [
             Key::RemoteIoReactorDispatch,
             "remote_io_reactor_dispatch",
             &["KVIKIO_REMOTE_IO_REACTOR_DISPATCH"],
-            "what a reactor is chosen for; unset: PER_CHUNK",
+            "accepted, without effect: each event loop takes what it has room for",
         )
     },
     setting(
         Key::RemoteIoMaxConcurrentRequests,
         "remote_io_max_concurrent_requests",
         &["KVIKIO_REMOTE_IO_MAX_CONCURRENT_REQUESTS"],
-        "remote requests in flight, 0 = no limit; unset: 256",
+        "remote requests in flight, 0 = no limit; unset: 64",
     ),
 ];
 

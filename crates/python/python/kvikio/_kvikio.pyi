@@ -7,6 +7,8 @@ from typing import Any, Protocol, Self, TypeAlias, TypedDict, final, overload
 
 from typing_extensions import Buffer
 
+from kvikio.remote_file import RemoteEndpointType
+
 class _CudaArray(Protocol):
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]: ...
@@ -32,12 +34,15 @@ __all__ = [
     "ConfigContextManager",
     "CuFile",
     "IOFuture",
+    "RemoteFile",
     "__git_commit__",
     "__version__",
     "bounce_buffer_free",
     "describe",
     "get",
+    "infer_remote_endpoint_type",
     "is_compat_mode_preferred",
+    "is_remote_file_available",
     "is_set",
     "run_cli",
     "set",
@@ -193,6 +198,150 @@ class CuFile:
         traceback: TracebackType | None = None,
         /,
     ) -> None: ...
+
+class RemoteFile:
+    """An object of an HTTP server, of S3 or of WebHDFS, open for reads at offsets into host and device memory.
+
+    Open one with :meth:`open`, or with the class method for its service. Calls of many threads on one object may run
+    side by side. Where a class method is given ``nbytes``, the object's size, the server is not asked for it.
+
+    The errors are classes of :mod:`kvikio.exceptions`; each is also the built-in exception of its meaning. They carry
+    the address without secrets, the range of bytes, the HTTP ``status`` and the number of ``attempts``. Opening raises
+
+    InvalidUrlError
+        The URL cannot be used.
+    CredentialsError, AccessDeniedError, NotFoundError, RefusedError
+        The service wants other credentials, or does not have the object, or answers with another status.
+    UnreachableError, TimedOutError
+        The server cannot be reached, or does not answer, after all attempts (setting ``http_max_attempts``).
+    UnverifiedError
+        The server does not tell the size: give ``nbytes``.
+    OverflowError
+        ``nbytes`` is negative.
+    """
+
+    def __new__(cls, handle: RemoteFile) -> Self:
+        """For subclasses; raises ``AssertionError`` for anything but a remote file."""
+
+    @classmethod
+    def open_http(cls, url: str, nbytes: _Index | None = None) -> Self:
+        """Open the object at an http or https URL."""
+
+    @classmethod
+    def open_s3(
+        cls,
+        bucket_name: str,
+        object_name: str,
+        nbytes: _Index | None = None,
+        aws_region_name: str | None = None,
+        aws_access_key_id: str | None = None,
+        aws_secret_access_key: str | None = None,
+        aws_endpoint_url: str | None = None,
+        aws_session_token: str | None = None,
+    ) -> Self:
+        """Open the object ``object_name`` of a bucket; the name is taken to the letter, nothing in it is escaped.
+
+        What is not given comes from the environment (``AWS_*``), the shared files of the AWS tools, or a service of the
+        machine or container.
+        """
+
+    @classmethod
+    def open_s3_url(
+        cls,
+        url: str,
+        nbytes: _Index | None = None,
+        aws_region_name: str | None = None,
+        aws_access_key_id: str | None = None,
+        aws_secret_access_key: str | None = None,
+        aws_endpoint_url: str | None = None,
+        aws_session_token: str | None = None,
+    ) -> Self:
+        """Open an object of S3 by its URL: ``s3://bucket/key``, or the http(s) URL at which a server has it."""
+
+    @classmethod
+    def open_s3_public(cls, url: str, nbytes: _Index | None = None) -> Self:
+        """Open an object of S3 that anybody may read, by its URL, without credentials."""
+
+    @classmethod
+    def open_s3_presigned_url(cls, presigned_url: str, nbytes: _Index | None = None) -> Self:
+        """Open an object of S3 by a URL that carries its signature."""
+
+    @classmethod
+    def open_webhdfs(cls, url: str, nbytes: _Index | None = None) -> Self:
+        """Open a file of Hadoop's file system over HTTP.
+
+        The user is the URL's ``user.name``, else that of the environment variable ``KVIKIO_WEBHDFS_USERNAME``.
+        """
+
+    @classmethod
+    def open(
+        cls,
+        url: str,
+        remote_endpoint_type: RemoteEndpointType | None = ...,
+        allow_list: Sequence[RemoteEndpointType] | None = None,
+        nbytes: _Index | None = None,
+    ) -> Self:
+        """Open the object at ``url`` as what it looks like, or as what ``remote_endpoint_type`` says.
+
+        ``allow_list`` names the types that it may be, in the order in which they are tried. What looks like S3 is asked
+        for even where ``nbytes`` is given; where there are no credentials, or they are refused, it is opened as a public
+        object.
+        """
+
+    def close(self) -> None:
+        """Do nothing: connections belong to the process, and what is in flight keeps what it needs."""
+
+    def nbytes(self) -> int:
+        """The size in bytes, as it was told when the object was opened."""
+
+    def remote_endpoint_type(self) -> RemoteEndpointType:
+        """What the address was taken for."""
+
+    def read(self, buf: _Memory, size: _Index | None = None, file_offset: _Index = 0) -> int:
+        """Fill ``buf``, or its first ``size`` bytes, from ``file_offset`` on.
+
+        Returns
+        -------
+        The number of bytes read, which is always the number asked for.
+
+        Raises
+        ------
+        OutOfRangeError
+            The object ends before; no server was asked. Also where ``buf`` is smaller than ``size``.
+        ReadOnlyBufferError, InvalidInputError
+            ``buf`` is read-only, or not contiguous.
+        ChangedError
+            The object was replaced since its first bytes were read.
+        UnverifiedError
+            The server sends something else than was asked for.
+        UnreachableError, TimedOutError, AccessDeniedError, NotFoundError, RefusedError, CredentialsError
+            As for opening.
+        """
+
+    def pread(self, buf: _Memory, size: _Index | None = None, file_offset: _Index = 0) -> IOFuture:
+        """Start a :meth:`read` and return at once.
+
+        The future keeps ``buf`` and the object until the read has ended. Bad arguments raise here, failed reads in
+        ``get()``.
+        """
+
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None = None,
+        exc: BaseException | None = None,
+        traceback: TracebackType | None = None,
+        /,
+    ) -> None: ...
+
+def infer_remote_endpoint_type(url: str) -> RemoteEndpointType:
+    """The type that :meth:`RemoteFile.open` takes ``url`` for; no server is asked.
+
+    Raises ``InvalidUrlError`` where it is no URL, or none of any service.
+    """
+
+def is_remote_file_available() -> bool:
+    """True: remote files are always built in."""
 
 @final
 class IOFuture:

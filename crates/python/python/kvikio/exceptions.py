@@ -13,21 +13,28 @@ __all__ = [
     "AccessDeniedError",
     "ChangedError",
     "ClosedError",
+    "CredentialsError",
     "CuFileError",
     "CudaError",
     "DirectoryError",
     "ForkedError",
     "InvalidInputError",
+    "InvalidUrlError",
     "KvikIOError",
     "NotFoundError",
     "NotSeekableError",
     "OffsetOverflowError",
     "OutOfRangeError",
+    "OversizedError",
     "ReadOnlyBufferError",
+    "RefusedError",
     "StorageFullError",
     "SystemFailure",
+    "TimedOutError",
     "UnavailableError",
     "UnexpectedEofError",
+    "UnreachableError",
+    "UnverifiedError",
     "WrongModeError",
 ]
 
@@ -39,7 +46,7 @@ class KvikIOError(Exception):
     kind: str
     #: During what: ``"open"``, ``"read"``, ``"write"``, …
     operation: str
-    #: On what: the path.
+    #: On what: the path, or the address without secrets.
     subject: str | None
     #: Which bytes of it, as ``(start, end)``.
     range: tuple[int, int] | None
@@ -49,6 +56,10 @@ class KvikIOError(Exception):
     retryable: bool
     #: The code that the system, the CUDA driver or cuFile gave, by ``kind``.
     code: int | None
+    #: The HTTP status of the last answer, where a server gave one.
+    status: int | None
+    #: How often a request was sent before it was given up, where it was one for a server.
+    attempts: int | None
     #: What happened, without operation, subject and range.
     reason: str
 
@@ -63,6 +74,8 @@ class KvikIOError(Exception):
         done: int | None = None,
         retryable: bool = False,
         code: int | None = None,
+        status: int | None = None,
+        attempts: int | None = None,
         reason: str = "",
     ) -> None:
         super().__init__(message)
@@ -74,6 +87,8 @@ class KvikIOError(Exception):
         self.done = done
         self.retryable = retryable
         self.code = code
+        self.status = status
+        self.attempts = attempts
         self.reason = reason
         if isinstance(self, OSError):
             system = {"errno": code, "strerror": reason, "filename": subject}
@@ -84,7 +99,8 @@ class KvikIOError(Exception):
         return self._message
 
     def __reduce__(self) -> tuple[Any, ...]:
-        names = ("kind", "operation", "subject", "range", "done", "retryable", "code", "reason")
+        names = ("kind", "operation", "subject", "range", "done", "retryable", "code", "status", "attempts")
+        names = (*names, "reason")
         return _rebuild, (type(self), self._message, {name: getattr(self, name) for name in names})
 
 
@@ -93,11 +109,11 @@ def _rebuild(cls: type[KvikIOError], message: str, fields: dict[str, Any]) -> Kv
 
 
 class NotFoundError(KvikIOError, FileNotFoundError, RuntimeError):
-    """The path does not exist."""
+    """The path or the remote object does not exist."""
 
 
 class AccessDeniedError(KvikIOError, PermissionError, RuntimeError):
-    """The system refused access, or the file system is mounted read-only."""
+    """The system or the server refused access, or the file system is mounted read-only."""
 
 
 class DirectoryError(KvikIOError, IsADirectoryError, RuntimeError):
@@ -145,7 +161,7 @@ class UnexpectedEofError(KvikIOError, EOFError, RuntimeError):
 
 
 class ChangedError(KvikIOError, RuntimeError):
-    """The file changed while it was read, so that no answer is the right one."""
+    """The file or the remote object changed while it was read, so that no answer is the right one."""
 
 
 class CudaError(KvikIOError, RuntimeError):
@@ -162,3 +178,31 @@ class UnavailableError(KvikIOError, RuntimeError):
 
 class ForkedError(KvikIOError, RuntimeError):
     """The request belongs to the process before a ``fork``."""
+
+
+class InvalidUrlError(KvikIOError, ValueError, RuntimeError):
+    """A URL that cannot be used; the message says what is wrong with it."""
+
+
+class CredentialsError(KvikIOError, PermissionError, ValueError, RuntimeError):
+    """No credentials, or none that the service accepts; the message says where they were looked for."""
+
+
+class UnreachableError(KvikIOError, ConnectionError, RuntimeError):
+    """A server could not be reached, or a connection broke: its name, TCP, or TLS."""
+
+
+class TimedOutError(KvikIOError, TimeoutError, RuntimeError):
+    """Nothing came, or not enough, within the time that a limit allows."""
+
+
+class RefusedError(KvikIOError, OSError, RuntimeError):
+    """A server answered with a status that no other class describes; see ``status``."""
+
+
+class UnverifiedError(KvikIOError, OSError, RuntimeError):
+    """A server's answer is not what was asked for: a wrong range or length, an encoding, no HTTP."""
+
+
+class OversizedError(UnverifiedError, OverflowError):
+    """A server sends more than it was asked for."""

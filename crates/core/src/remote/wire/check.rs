@@ -121,6 +121,9 @@ type Parts = (u64, u64, Option<u64>);
 fn exact(head: &Head, framing: Framing, expected: &Expected<'_>) -> Result<Parts> {
     let len = expected.range.end - expected.range.start;
     match framing {
+        Framing::Length(told) if told > len => {
+            Err(oversized(head, &format!("it sends {told} bytes, {len} were asked for")))
+        }
         Framing::Length(told) if told != len => {
             Err(head.broken(format!("the server sends {told} bytes, {len} were asked for")))
         }
@@ -149,7 +152,11 @@ fn part(head: &Head, framing: Framing, expected: &Expected<'_>) -> Result<Parts>
     {
         return Err(another_size(head, size, total));
     }
-    if sent.first != start || sent.last >= end {
+    if sent.first == start && sent.last >= end {
+        let words = format!("it sends bytes {start}..={}, asked for were {start}..={}", sent.last, end - 1);
+        return Err(oversized(head, &words));
+    }
+    if sent.first != start {
         return Err(head.broken(format!(
             "the server sends bytes {}..={}, asked for were {start}..={}",
             sent.first,
@@ -212,6 +219,11 @@ pub fn is_error_document(head: &Head, beginning: &[u8]) -> bool {
         && head.header("etag").is_none()
         && head.header("content-type").is_some_and(|value| value.contains("xml"))
         && (start.starts_with(b"<Error>") || (start.starts_with(b"<?xml") && has(b"<Error>")))
+}
+
+/// The error for more than was asked for, in the words that KvikIO's users know.
+fn oversized(head: &Head, words: &str) -> Error {
+    head.broken(format!("maybe the server doesn't support file ranges? [{words}]"))
 }
 
 fn is_document(head: &Head) -> bool {
