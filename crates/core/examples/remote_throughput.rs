@@ -92,8 +92,10 @@ fn measure(
 fn cpu_seconds() -> Result<f64, Box<dyn std::error::Error>> {
     let text = std::fs::read_to_string("/proc/self/stat")?;
     let fields: Vec<&str> = text.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-    let ticks: f64 =
-        [11, 12].iter().map(|at| fields.get(*at).and_then(|text| text.parse::<f64>().ok()).unwrap_or(0.0)).sum();
+    let ticks: f64 = [11, 12]
+        .iter()
+        .map(|at| fields.get(*at).and_then(|text| text.parse::<f64>().ok()).unwrap_or(0.0))
+        .sum();
     Ok(ticks / 100.0)
 }
 
@@ -112,8 +114,9 @@ fn floor(url: &str, host: &mut [u8], count: usize) -> Result<(), Box<dyn std::er
                 };
                 let first = number * (4 << 20);
                 let last = first + chunk.len() - 1;
-                let request =
-                    format!("GET /{path} HTTP/1.1\r\nHost: {authority}\r\nRange: bytes={first}-{last}\r\n\r\n");
+                let request = format!(
+                    "GET /{path} HTTP/1.1\r\nHost: {authority}\r\nRange: bytes={first}-{last}\r\n\r\n"
+                );
                 stream.write_all(request.as_bytes())?;
                 let mut head = Vec::new();
                 let mut byte = [0; 4096];
@@ -130,6 +133,8 @@ fn floor(url: &str, host: &mut [u8], count: usize) -> Result<(), Box<dyn std::er
             }
         };
         let workers: Vec<_> = (0..count).map(|_| scope.spawn(worker)).collect();
-        workers.into_iter().try_for_each(|worker| worker.join().map_err(|_| "a worker panicked")?.map_err(Into::into))
+        workers
+            .into_iter()
+            .try_for_each(|worker| worker.join().map_err(|_| "a worker panicked")?.map_err(Into::into))
     })
 }
