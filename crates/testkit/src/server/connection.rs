@@ -37,10 +37,9 @@ fn talk(mut wire: Wire, number: usize, shared: &Shared) -> io::Result<()> {
             return tunnel::serve(wire, &seen, wanted.as_deref());
         }
         let mut answer = answer(&seen, shared);
-        if shared.script.keep_alive.is_some_and(|most| count >= most) {
-            answer.says_close = true;
-            answer.closes = true;
-        }
+        let is_last = shared.script.keep_alive.is_some_and(|most| count >= most);
+        answer.says_close |= is_last || seen.wants_close();
+        answer.closes |= answer.says_close;
         match body::send(&mut wire, &answer, seen.method != "HEAD", shared)? {
             Sent::Whole => {}
             Sent::Ended(how) => {

@@ -115,10 +115,6 @@ pub(super) fn reply(seen: &Seen, object: Option<&Object>, faults: &[Fault]) -> R
     if seen.method == "HEAD" {
         (reply.cut, reply.stall, reply.pace) = (None, None, None);
     }
-    if seen.is_old || seen.header("connection").is_some_and(|value| value.eq_ignore_ascii_case("close")) {
-        reply.says_close = true;
-    }
-    reply.closes |= reply.says_close;
     reply
 }
 

@@ -36,6 +36,11 @@ impl Seen {
         self.target.split('?').next().unwrap_or_default()
     }
 
+    /// True where the client will not send another on the connection.
+    pub(super) fn wants_close(&self) -> bool {
+        self.is_old || self.header("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"))
+    }
+
     /// Reads a request, and passes over its body; `None` where the connection ends before one. `held` keeps what came
     /// with it and belongs to the next.
     pub(super) fn read(

@@ -1,7 +1,9 @@
 //! A client that shows what came over the wire, byte by byte.
+#![allow(clippy::unwrap_used)] // Test support: what it cannot read must stop the test.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
 
 /// Everything that came until the connection ended, and how it ended.
 pub struct Wire {
@@ -39,6 +41,7 @@ impl Wire {
 pub fn ask(address: SocketAddr, method: &str, path: &str, headers: &str) -> Wire {
     let mut socket = TcpStream::connect(address).unwrap();
     let text = format!("{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{headers}\r\n");
+    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     socket.write_all(text.as_bytes()).unwrap();
     Wire::read(socket)
 }

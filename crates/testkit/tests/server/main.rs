@@ -71,7 +71,6 @@ fn ranges_go_wrong_as_told() {
         let server = server(fault.clone());
         let wire = part(server.address(), "/a");
         assert_eq!(wire.status(), status, "{fault:?}");
-        assert_eq!(wire.has("content-range: "), false);
         assert_eq!(wire.head().contains("content-range"), range.is_some(), "{fault:?}");
         assert!(range.is_none_or(|range| wire.has(&format!("content-range: {range}"))), "{fault:?}");
         assert!(wire.has(&format!("content-length: {len}")) && wire.body().len() == len, "{fault:?}");
