@@ -7,7 +7,7 @@ use crate::server::content::Content;
 /// One way. Faults of several rules that hold for one request add up, as far as they can.
 ///
 /// In addresses and headers `{origin}` stands for the server's own `host:port`, `{localhost}` for the same with the
-/// host's name, which is another origin.
+/// host's name, which is another origin, `{scheme}` for `http` or `https`.
 #[derive(Debug, Clone)]
 pub enum Fault {
     /// That status with that `Location`.

@@ -62,6 +62,8 @@ impl Shared {
     /// `text` with the server's own names in it.
     pub fn with_names(&self, text: &str) -> String {
         let port = self.address.port();
+        let scheme = if self.script.tls.is_some() { "https" } else { "http" };
+        let text = text.replace("{scheme}", scheme);
         text.replace("{origin}", &self.address.to_string())
             .replace("{localhost}", &format!("localhost:{port}"))
     }

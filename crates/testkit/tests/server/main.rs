@@ -261,7 +261,7 @@ fn the_program_prints_its_address_and_reads_faults_from_paths() {
         .unwrap();
     let mut line = String::new();
     BufReader::new(program.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let address = line.trim().strip_prefix("http://").unwrap().parse().unwrap();
+    let address: std::net::SocketAddr = line.trim().strip_prefix("http://").unwrap().parse().unwrap();
     let wire = get(address, "/ok/2000000");
     assert!(wire.status() == 200 && wire.body() == pattern(2_000_000, 0));
     let statuses = |path: &str| [0; 3].map(|_| part(address, path).status());
@@ -272,6 +272,8 @@ fn the_program_prints_its_address_and_reads_faults_from_paths() {
     assert_eq!(get(address, "/reset1/3000").body().len(), 3000);
     let etag = [0; 3].map(|_| part(address, "/etag/1000").body()[0]);
     assert!(etag[0] == etag[1] && etag[1] != etag[2]);
+    assert_eq!([0; 3].map(|_| get(address, "/closex2/3000").body().len()), [1000, 1000, 3000]);
+    assert!(get(address, "/cross/10").has(&format!("location: http://localhost:{}/ok/10", address.port())));
     assert!(get(address, "/redirect/10/x").has("location: /ok/10/x"));
     assert_eq!(get(address, "/unknown/10").status(), 404);
     let log = String::from_utf8(get(address, "/log").body().to_vec()).unwrap();
