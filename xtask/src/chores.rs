@@ -1,9 +1,9 @@
 //! The chores, as lists of steps.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use crate::shell::{Outcome, Trouble, cargo, run};
+use crate::shell::{Outcome, Trouble, cargo, program, run, succeeds};
 use crate::{house, python};
 
 /// One thing that a change has to pass.
@@ -90,7 +90,33 @@ fn clippy(root: &Path) -> Outcome {
 
 /// The Python package has tests in Python.
 fn rust_tests(root: &Path) -> Outcome {
-    run(&mut cargo(root, &["test", "--workspace", "--exclude", "kvikio-python"]))
+    let mut command = cargo(root, &["test", "--workspace", "--exclude", "kvikio-python"]);
+    if let Some(archives) = hadoop(root) {
+        command.env("KVIKIO_TEST_HADOOP", archives);
+    }
+    run(&mut command)
+}
+
+/// The folder with Hadoop's archives, fetched once by Maven. A machine without Java passes without these tests, and
+/// says so.
+fn hadoop(root: &Path) -> Option<PathBuf> {
+    let archives = root.join("target/hadoop");
+    let complete = archives.join("complete");
+    if complete.exists() {
+        return Some(archives);
+    }
+    let file = root.join("crates/testkit/hadoop/pom.xml");
+    let output = format!("-DoutputDirectory={}", archives.display());
+    let mut maven = program(root, "mvn", &["-q", "-B", "-f"]);
+    maven.arg(file).args(["dependency:copy-dependencies", &output]);
+    if !succeeds(&mut program(root, "java", &["-version"])) || !succeeds(&mut maven) {
+        println!(
+            "skipped: the tests on a real Hadoop (they need Java, Maven and a registry of its archives)"
+        );
+        return None;
+    }
+    std::fs::write(complete, "").ok()?;
+    Some(archives)
 }
 
 fn features(root: &Path) -> Outcome {

@@ -7,3 +7,4 @@ pub mod conformance;
 pub mod fakes;
 pub mod gate;
 pub mod server;
+pub mod servers;

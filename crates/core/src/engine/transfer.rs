@@ -340,3 +340,29 @@ impl<B> Drop for Transfer<B> {
         self.flight.abandon();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::plan::{Request, Route};
+    use crate::local::memory::InMemory;
+    use crate::memory::buf::lend_mut;
+
+    #[test]
+    fn a_child_never_waits_for_a_lock_that_its_parent_held() {
+        let mut buf = [0; 8];
+        let request = Request { offset: 0, len: 8, task_size: 8, alignment: None, route: Route::Host };
+        let source: Arc<dyn Source> = Arc::new(InMemory::default());
+        let plan = Plan::new(request);
+        let flight = InFlight::new(source, lend_mut(&mut buf), plan, Direction::Read, None, true, None);
+        let mut flight = Arc::try_unwrap(flight).unwrap();
+        // As a forked child sees it: made by another process, whose threads (and their hold on the lock) are not here.
+        flight.process = process::id() + 1;
+        let held = flight.state.lock().unwrap();
+        assert!(!flight.wait(None));
+        assert!(!flight.has_ended());
+        assert_eq!(flight.result().unwrap_err().kind(), ErrorKind::Forked);
+        flight.abandon();
+        drop(held);
+    }
+}

@@ -65,10 +65,21 @@ impl LocalFile {
         }
     }
 
+    /// The part of `span` that a read at `offset` can fill. cuFile writes to all the memory that it is given, also
+    /// beyond what the file has (seen with cuFile 1.15): it must be given no more than that.
+    fn within_file(&self, direction: Direction, offset: u64, span: Span) -> Result<Span> {
+        if direction == Direction::Write || !self.file.facts().is_regular {
+            return Ok(span);
+        }
+        let left = self.file.len()?.saturating_sub(offset);
+        Ok(span.slice(0, usize::try_from(left).unwrap_or(usize::MAX)))
+    }
+
     fn by_cufile(&self, direction: Direction, offset: u64, span: Span) -> Result<DeviceOutcome> {
         let (None, Decision::CuFile(registration, _)) = (self.broken.get(), self.decision()) else {
             return Ok(DeviceOutcome::NotTaken);
         };
+        let span = self.within_file(direction, offset, span)?;
         match registration.transfer(direction, offset, span) {
             Ok(moved) => Ok(DeviceOutcome::Moved(moved)),
             Err((status, done)) if self.local_io == LocalIo::CuFile => {

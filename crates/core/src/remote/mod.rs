@@ -6,6 +6,7 @@ pub(crate) mod endpoint;
 pub(crate) mod escape;
 pub(crate) mod http;
 pub(crate) mod object;
+pub(crate) mod open;
 pub(crate) mod refusal;
 pub(crate) mod request;
 pub(crate) mod s3;

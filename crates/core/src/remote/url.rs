@@ -31,7 +31,8 @@ fn refuse(text: &str, words: &str) -> Error {
 }
 
 /// What may be shown of a text that is no URL: no query, no user, nothing that breaks a line.
-fn sketch(text: &str) -> String {
+#[must_use]
+pub fn sketch(text: &str) -> String {
     let end = text.find(['?', '#']).unwrap_or(text.len());
     // In a broken URL the query may well begin with `&`, and the user end anywhere before an `@`.
     let shown = text.get(..end).unwrap_or_default();

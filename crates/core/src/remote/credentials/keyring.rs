@@ -18,17 +18,28 @@ const AHEAD: Duration = Duration::from_secs(300);
 const YOUNG: Duration = Duration::from_secs(1);
 /// Whoever waits for another thread's renewal gives up after so long.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Keys that end soon and could not be renewed are tried again after so long.
+const PAUSE: Duration = Duration::from_secs(2);
 /// How often that waiting thread looks.
 const LOOK: Duration = Duration::from_millis(5);
 const NOBODY: u32 = 0;
+
+/// What a search for keys found.
+#[derive(Debug)]
+pub enum Found {
+    /// Keys.
+    Keys(Keys),
+    /// Nothing, in the places that the text names.
+    Nothing(String),
+}
 
 /// Where keys come from. May block: read files, run programs, use the network.
 pub trait Supply: Debug + Send + Sync {
     /// Obtains keys.
     ///
     /// # Errors
-    /// [`ErrorKind::Credentials`], saying where was looked and what was found there.
-    fn obtain(&self) -> Result<Keys>;
+    /// [`ErrorKind::Credentials`] where a source is set up, and fails.
+    fn obtain(&self) -> Result<Found>;
 }
 
 /// Keys, shared by all objects that are opened with the same settings.
@@ -82,33 +93,43 @@ impl Keyring {
         Ok(keys)
     }
 
-    /// Sees to it that keys are held that are good for now. May block.
+    /// Sees to it that keys are held that are good for now. May block. Where there are none, the places that were searched.
     ///
     /// # Errors
     /// As [`Supply::obtain`].
-    pub fn ensure(&self, now: SystemTime) -> Result<()> {
+    pub fn ensure(&self, now: SystemTime) -> Result<Option<String>> {
         let held = self.held.load();
         let is_good = held.as_ref().is_some_and(|keys| !keys.end_within(Duration::ZERO, now));
         drop(held);
-        if is_good { Ok(()) } else { self.renew() }
+        if is_good { Ok(None) } else { self.search() }
     }
 
     /// Obtains fresh keys, or waits for the thread that already does. May block.
     ///
     /// # Errors
-    /// As [`Supply::obtain`].
+    /// As [`Supply::obtain`]; and where there are none.
     pub fn renew(&self) -> Result<()> {
+        match self.search()? {
+            None => Ok(()),
+            Some(places) => {
+                let words = format!("there are no credentials any more: {places}");
+                Err(Error::new(ErrorKind::Credentials, "renew credentials", words))
+            }
+        }
+    }
+
+    fn search(&self) -> Result<Option<String>> {
         if self.supply.is_none() || self.is_young() {
-            return Ok(());
+            return Ok(None);
         }
         let began = Instant::now();
         while began.elapsed() < PATIENCE {
             if let Some(turn) = self.turn() {
-                return if self.is_young() { Ok(()) } else { self.obtain(turn) };
+                return if self.is_young() { Ok(None) } else { self.obtain(&turn) };
             }
             thread::sleep(LOOK);
             if self.is_young() {
-                return Ok(());
+                return Ok(None);
             }
         }
         Err(Error::new(ErrorKind::Credentials, "renew credentials", "no answer within a minute").retryable())
@@ -118,11 +139,13 @@ impl Keyring {
         self.held.load().as_ref().is_some_and(|keys| keys.since.elapsed() < YOUNG)
     }
 
-    fn obtain(&self, _turn: Turn<'_>) -> Result<()> {
-        let Some(supply) = &self.supply else { return Ok(()) };
-        let keys = supply.obtain()?;
-        self.held.store(Some(Arc::new(keys)));
-        Ok(())
+    fn obtain(&self, _turn: &Turn<'_>) -> Result<Option<String>> {
+        let Some(supply) = &self.supply else { return Ok(None) };
+        match supply.obtain()? {
+            Found::Keys(keys) => self.held.store(Some(Arc::new(keys))),
+            Found::Nothing(places) => return Ok(Some(places)),
+        }
+        Ok(None)
     }
 
     fn turn(&self) -> Option<Turn<'_>> {
@@ -145,11 +168,14 @@ impl Keyring {
             if keyring.is_young() {
                 return;
             }
-            if let Err(error) = keyring.obtain(turn) {
-                tracing::warn!("credentials that end soon could not be renewed: {error}");
-                // The next request asks again; not at once, or a dead service would be asked all the time.
-                thread::sleep(YOUNG);
-            }
+            let words = match keyring.obtain(&turn) {
+                Ok(None) => return,
+                Ok(Some(places)) => places,
+                Err(error) => error.to_string(),
+            };
+            tracing::warn!("credentials that end soon could not be renewed: {words}");
+            // The next request asks again; not at once, or a dead service would be asked all the time: the turn is kept.
+            thread::sleep(PAUSE);
         };
         if thread::Builder::new().name("kvikio-keys".to_owned()).spawn(work).is_err() {
             tracing::warn!("no thread to renew credentials on");
@@ -195,12 +221,12 @@ mod tests {
     }
 
     impl Supply for Counter {
-        fn obtain(&self) -> Result<Keys> {
+        fn obtain(&self) -> Result<Found> {
             let number = self.count.fetch_add(1, Ordering::SeqCst) + 1;
             drop(self.opened.wait_while(self.gate.lock().unwrap(), |open| !*open).unwrap());
             let mut keys = Keys::new(format!("key-{number}"), "secret");
             keys.expires = self.lasts.map(|lasts| SystemTime::now() + lasts);
-            Ok(keys)
+            Ok(Found::Keys(keys))
         }
     }
 
@@ -221,7 +247,7 @@ mod tests {
         let keyring = Keyring::supplied(supply.clone());
         assert_eq!(keyring.current(SystemTime::now()).unwrap_err().kind(), ErrorKind::Credentials);
         for _ in 0..3 {
-            keyring.ensure(SystemTime::now()).unwrap();
+            assert_eq!(keyring.ensure(SystemTime::now()).unwrap(), None);
             assert_eq!(name(&keyring), "key-1");
         }
         assert_eq!(supply.count.load(Ordering::SeqCst), 1);

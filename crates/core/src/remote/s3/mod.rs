@@ -4,4 +4,5 @@ pub mod object;
 pub mod place;
 pub mod presigned;
 pub mod refused;
+pub mod settings;
 pub mod sign;

@@ -87,7 +87,9 @@ fn read_into(
         let widened = (lead + wanted).next_multiple_of(PAGE);
         let found = pread(file.fd, &mut bounce.bytes_mut()[..widened], from - signed(lead)?)?;
         let count = found.saturating_sub(lead).min(wanted);
-        pages.write(at + done, &bounce.bytes_mut()[lead..lead + count]).map_err(|_| OUT_OF_MEMORY)?;
+        // As the real library does (seen with cuFile 1.15 in its compatibility mode): all that was asked for is written
+        // to, whatever the bounce buffer holds beyond the end of the file; only the count says how much of it is right.
+        pages.write(at + done, &bounce.bytes_mut()[lead..lead + wanted]).map_err(|_| OUT_OF_MEMORY)?;
         done += count;
         if count < wanted {
             break;

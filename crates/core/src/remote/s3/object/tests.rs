@@ -1,7 +1,7 @@
 //! Requests and refusals of S3 objects, without a server.
 
 use super::*;
-use crate::remote::credentials::keyring::Supply;
+use crate::remote::credentials::keyring::{Found, Supply};
 use crate::remote::credentials::keys::Keys;
 
 fn keys() -> Keys {
@@ -12,8 +12,8 @@ fn keys() -> Keys {
 struct Source;
 
 impl Supply for Source {
-    fn obtain(&self) -> Result<Keys> {
-        Ok(keys())
+    fn obtain(&self) -> Result<Found> {
+        Ok(Found::Keys(keys()))
     }
 }
 
