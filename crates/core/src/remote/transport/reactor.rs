@@ -189,7 +189,9 @@ impl Reactor {
             } else {
                 self.ready.push_back(exchange);
             }
-            self.jobs.push_back(job);
+            if job.ticket.has_more() {
+                self.jobs.push_back(job);
+            }
         }
     }
 
@@ -198,6 +200,7 @@ impl Reactor {
         for _ in 0..self.ready.len() {
             let Some(mut exchange) = self.ready.pop_front() else { return };
             if !exchange.is_wanted() {
+                exchange.withdraw();
                 self.over(exchange);
                 continue;
             }
@@ -414,7 +417,10 @@ impl Reactor {
         for (due, exchange) in std::mem::take(&mut self.later) {
             match exchange.is_wanted() {
                 true => self.later.push((due, exchange)),
-                false => self.over(exchange),
+                false => {
+                    exchange.withdraw();
+                    self.over(exchange);
+                }
             }
         }
         for token in self.table.tokens() {
@@ -431,7 +437,10 @@ impl Reactor {
                 throttle.end(brake, Load::Unknown);
             }
             self.table.remove(token);
-            exchange.into_iter().for_each(|exchange| self.over(exchange));
+            if let Some(exchange) = exchange {
+                exchange.withdraw();
+                self.over(exchange);
+            }
         } else if connection.deadline() <= self.now {
             let step = connection.expire(self.now);
             self.rest(token, step);
