@@ -224,3 +224,6 @@ pub fn infer_endpoint_type(url: &str) -> Result<EndpointType> {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod real_servers;

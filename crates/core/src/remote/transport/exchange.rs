@@ -22,6 +22,9 @@ use crate::remote::wire::retry::{Attempts, Decision, Fault, Policy, retry_after}
 /// The most bytes of a service's explanation that are kept.
 const MOST_EXPLANATION: usize = 64 << 10;
 
+/// The bytes by which an error document is known.
+const DOUBT: usize = 128;
+
 /// A small request whose whole answer goes to a waiting thread.
 #[derive(Debug)]
 pub(crate) struct Fetching {
@@ -31,7 +34,7 @@ pub(crate) struct Fetching {
     /// Whether a longer body is cut there, or is an error.
     pub(crate) cut: bool,
     pub(crate) policy: Arc<Policy>,
-    pub(crate) weight: Arc<Weight>,
+    pub(crate) weight: Option<Arc<Weight>>,
     pub(crate) reply: SyncSender<Result<Answer>>,
 }
 
@@ -112,6 +115,9 @@ pub(super) enum Room {
 /// A request on its way.
 #[derive(Debug)]
 pub(crate) struct Exchange {
+    /// The job that it is part of counts its exchanges by their holding this. Let go of before the work is reported,
+    /// so that who waits for it finds a loop that has less to do.
+    share: Option<Arc<Weight>>,
     work: Work,
     /// The request as it was sent last.
     request: Option<Request>,
@@ -127,10 +133,10 @@ pub(crate) struct Exchange {
     has_renewed: bool,
     /// An attempt is under way that has not been counted as failed.
     is_fresh: bool,
+    /// Nobody has looked at the body yet.
+    is_unread: bool,
     /// Bytes landed in this attempt.
     landed: usize,
-    /// The job that it is part of: counts its exchanges by being held.
-    share: Option<Arc<Weight>>,
     /// When the attempt must have ended, where the user set a limit.
     pub(super) deadline: Option<Instant>,
 }
@@ -161,6 +167,7 @@ impl Exchange {
             has_learned: false,
             has_renewed: false,
             is_fresh: false,
+            is_unread: false,
             landed: 0,
             share: None,
             deadline: None,
@@ -264,7 +271,32 @@ impl Exchange {
             target.learn(version).map_err(|error| error.with_status(head.status))?;
         }
         self.sink = Sink::Land(head);
+        self.is_unread = true;
         Ok(Flow::new(framing, body.skip, body.take))
+    }
+
+    /// The least bytes of the body that must be looked at before any lands: an error document that was sent as if it
+    /// were the object. 0 where the head leaves no such doubt.
+    pub(super) fn doubt(&self, flow: &Flow) -> usize {
+        match &self.sink {
+            Sink::Land(head) if self.is_unread && check::may_be_error_document(head) => flow.beginning(DOUBT),
+            _ => 0,
+        }
+    }
+
+    /// The beginning of the body; see [`Exchange::doubt`].
+    ///
+    /// # Errors
+    /// Where it is no object's.
+    pub(super) fn look_at(&mut self, beginning: &[u8]) -> Result<()> {
+        self.is_unread = false;
+        match &self.sink {
+            Sink::Land(head) if check::is_error_document(head, beginning) => {
+                let why = "the server sends an error document instead of the object";
+                Err(Error::new(ErrorKind::Unverified, "read", why).with_status(head.status).retryable())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Where the next bytes may be received.
@@ -397,7 +429,8 @@ impl Exchange {
     }
 
     fn reply(&mut self, head: Head, body: Vec<u8>) -> Next {
-        let Work::Fetch(fetching) = &self.work else { return Next::Done };
+        let Work::Fetch(fetching) = &mut self.work else { return Next::Done };
+        fetching.weight = None;
         if body.len() > fetching.limit {
             let why = format!("the answer is longer than {} bytes", fetching.limit);
             return self.fail(Error::new(ErrorKind::Unverified, "read", why).with_status(head.status));
@@ -441,6 +474,13 @@ impl Exchange {
             }
         }
         Next::Done
+    }
+
+    /// It is not gone on with: its transfer has failed elsewhere.
+    pub(super) fn withdraw(&self) {
+        if let Work::Range(_, landing) = &self.work {
+            landing.order().withdraw();
+        }
     }
 
     /// True once nothing is under way for it any more, so that it may be dropped.

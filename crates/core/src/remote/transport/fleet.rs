@@ -70,11 +70,11 @@ impl Fleet {
     ///
     /// # Errors
     /// Where no thread can be had.
-    pub(super) fn fetch(&self, make: impl FnOnce(Arc<Weight>) -> Fetching) -> Result<()> {
+    pub(super) fn fetch(&self, make: impl FnOnce(Option<Arc<Weight>>) -> Fetching) -> Result<()> {
         let least =
             self.berths.iter().enumerate().min_by_key(|(_, berth)| berth.load.load(Ordering::Relaxed));
         let Some((at, berth)) = least else { return Ok(()) };
-        self.post(at, berth, Mail::Fetch(make(Weight::new(&berth.load, 1))))
+        self.post(at, berth, Mail::Fetch(make(Some(Weight::new(&berth.load, 1)))))
     }
 
     fn post(&self, at: usize, berth: &Berth, mail: Mail) -> Result<()> {

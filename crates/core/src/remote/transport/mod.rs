@@ -66,7 +66,7 @@ impl Transport {
         let once = Options::default().with(Key::HttpMaxAttempts, Value::Int(1)).unwrap_or_default();
         Self {
             fleet: ArcSwapOption::empty(),
-            loops: loops(options),
+            loops: loops(options).min(in_flight(options)),
             in_flight: in_flight(options),
             trust: Arc::new(Trust::read(environment)),
             proxies: Proxies::read(environment),

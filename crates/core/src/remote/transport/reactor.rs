@@ -81,6 +81,8 @@ pub(super) struct Reactor {
     paused: Vec<Token>,
     /// Exchanges in all.
     in_flight: usize,
+    /// An attempt has ended since tasks were last taken: there may be room for more.
+    has_ended: bool,
     spins: u32,
     next_tick: Instant,
     random: u64,
@@ -104,6 +106,7 @@ impl Reactor {
             settling: VecDeque::new(),
             paused: Vec::new(),
             in_flight: 0,
+            has_ended: false,
             spins: 0,
             next_tick: now,
             random: seed | 1,
@@ -114,6 +117,7 @@ impl Reactor {
     /// Runs until it is told to stop and nothing is left to do.
     pub(super) fn run(&mut self) {
         loop {
+            self.has_ended = false;
             self.claim();
             self.dispatch();
             self.settle();
@@ -185,7 +189,9 @@ impl Reactor {
             } else {
                 self.ready.push_back(exchange);
             }
-            self.jobs.push_back(job);
+            if job.ticket.has_more() {
+                self.jobs.push_back(job);
+            }
         }
     }
 
@@ -194,6 +200,7 @@ impl Reactor {
         for _ in 0..self.ready.len() {
             let Some(mut exchange) = self.ready.pop_front() else { return };
             if !exchange.is_wanted() {
+                exchange.withdraw();
                 self.over(exchange);
                 continue;
             }
@@ -327,6 +334,7 @@ impl Reactor {
     }
 
     fn attempt_over(&mut self, token: Token, mut exchange: Box<Exchange>, ending: Ending) {
+        self.has_ended = true;
         let status = exchange.status();
         let tally = &self.means.tally;
         if status > 0 {
@@ -366,6 +374,7 @@ impl Reactor {
 
     /// An exchange has come to its end; it is kept while copies to a device are under way.
     fn over(&mut self, mut exchange: Box<Exchange>) {
+        self.has_ended = true;
         if exchange.is_settled() {
             self.in_flight -= 1;
         } else {
@@ -378,6 +387,7 @@ impl Reactor {
         for mut exchange in std::mem::take(&mut self.settling) {
             if exchange.is_settled() {
                 self.in_flight -= 1;
+                self.has_ended = true;
                 self.spins = 0;
             } else {
                 self.settling.push_back(exchange);
@@ -407,7 +417,10 @@ impl Reactor {
         for (due, exchange) in std::mem::take(&mut self.later) {
             match exchange.is_wanted() {
                 true => self.later.push((due, exchange)),
-                false => self.over(exchange),
+                false => {
+                    exchange.withdraw();
+                    self.over(exchange);
+                }
             }
         }
         for token in self.table.tokens() {
@@ -424,7 +437,10 @@ impl Reactor {
                 throttle.end(brake, Load::Unknown);
             }
             self.table.remove(token);
-            exchange.into_iter().for_each(|exchange| self.over(exchange));
+            if let Some(exchange) = exchange {
+                exchange.withdraw();
+                self.over(exchange);
+            }
         } else if connection.deadline() <= self.now {
             let step = connection.expire(self.now);
             self.rest(token, step);
@@ -432,6 +448,9 @@ impl Reactor {
     }
 
     fn sleep_until(&mut self) -> Option<Instant> {
+        if self.has_ended && !(self.jobs.is_empty() && self.ready.is_empty()) {
+            return Some(self.now);
+        }
         if !self.settling.is_empty() || !self.paused.is_empty() {
             self.spins += 1;
             let pause = if self.spins > MOST_SPINS { Duration::from_millis(1) } else { Duration::ZERO };

@@ -209,15 +209,21 @@ pub fn too_short(head: &Head, got: u64, expected: &Expected<'_>) -> Error {
     head.broken(format!("the server's document ended after {got} bytes, the range ends at {end}"))
 }
 
+/// True where only the beginning of the body tells whether [`is_error_document`] holds.
+#[must_use]
+pub fn may_be_error_document(head: &Head) -> bool {
+    head.status == 200
+        && head.header("etag").is_none()
+        && head.header("content-type").is_some_and(|value| value.contains("xml"))
+}
+
 /// True where a 200 is an S3-like service's error after all, by the first bytes of the body: such a service may say
 /// "success" before it knows.
 #[must_use]
 pub fn is_error_document(head: &Head, beginning: &[u8]) -> bool {
     let has = |word: &[u8]| beginning.windows(word.len()).any(|window| window == word);
     let start = beginning.trim_ascii_start();
-    head.status == 200
-        && head.header("etag").is_none()
-        && head.header("content-type").is_some_and(|value| value.contains("xml"))
+    may_be_error_document(head)
         && (start.starts_with(b"<Error>") || (start.starts_with(b"<?xml") && has(b"<Error>")))
 }
 
