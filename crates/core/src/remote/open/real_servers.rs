@@ -1,13 +1,16 @@
-//! S3 objects on real servers: one verifies every signature, the other keeps every key to the letter.
+//! Objects on real servers. Of those for S3 one verifies every signature, the other keeps every key to the letter.
 
+use kvikio_testkit::servers::hadoop::Hadoop;
+use kvikio_testkit::servers::nginx::{Nginx, PASSWORD, USER};
 use kvikio_testkit::servers::or_skip;
+use kvikio_testkit::servers::python::HttpServer;
 use kvikio_testkit::servers::s3::{self as servers, ACCESS_KEY, REGION, S3Server, SECRET_KEY};
 
 use super::*;
 use crate::options::{Environment, Options};
 use crate::remote::credentials::keyrings::Keyrings;
 use crate::remote::endpoint::{Fetch, Refusal};
-use crate::remote::escape::path_of_key;
+use crate::remote::escape::{component, path_of_key};
 use crate::remote::request::{Answer, Request};
 use crate::remote::secret::Secret;
 use crate::remote::transport::Transport;
@@ -201,4 +204,67 @@ fn an_empty_object_has_the_size_nought() {
         let size = sizes.iter().find_map(|probe| object.size(probe, &client.ask(probe)).unwrap());
         assert_eq!(size, Some(0), "{}", server.host);
     }
+}
+
+#[test]
+fn nginx_serves_odd_names_and_asks_for_the_password_of_the_url() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("private")).unwrap();
+    for name in ["a b+c%d#e?f;g.bin", "private/ä"] {
+        std::fs::write(folder.path().join(name), b"0123456789").unwrap();
+    }
+    let Some(nginx) = or_skip("nginx", Nginx::start(folder.path(), None)) else { return };
+    let (client, port) = (Client::new(), nginx.port);
+    let expected = (Some(10), b"0123456789".to_vec());
+    let odd = format!("http://127.0.0.1:{port}/a b+c%25d%23e%3ff;g.bin#part");
+    assert_eq!(client.read(&http(&odd).unwrap()), expected);
+    let password = component(PASSWORD.as_bytes());
+    let private = format!("http://{USER}:{password}@127.0.0.1:{port}/private/ä");
+    assert_eq!(client.read(&http(&private).unwrap()), expected);
+    let locked = client.refusal(&http(&format!("http://127.0.0.1:{port}/private/ä")).unwrap());
+    assert_eq!((locked.kind(), locked.status()), (ErrorKind::PermissionDenied, Some(401)));
+    let gone = client.refusal(&http(&format!("http://127.0.0.1:{port}/gone")).unwrap());
+    assert_eq!(gone.kind(), ErrorKind::NotFound);
+}
+
+#[test]
+fn a_server_without_ranges_tells_the_size() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a"), vec![7; 100_000]).unwrap();
+    std::fs::write(folder.path().join("empty"), b"").unwrap();
+    let Some(server) = or_skip("python", HttpServer::start(folder.path())) else { return };
+    let client = Client::new();
+    for (name, size) in [("a", 100_000), ("empty", 0)] {
+        let object = http(&format!("http://127.0.0.1:{}/{name}", server.port)).unwrap();
+        let probe = &object.probes(SystemTime::now()).unwrap()[0];
+        assert_eq!(object.size(probe, &client.ask(probe)).unwrap(), Some(size));
+    }
+}
+
+#[test]
+fn hadoop_serves_files_with_odd_names_and_says_what_is_wrong() {
+    let Some(hadoop) = or_skip("hadoop", Hadoop::start()) else { return };
+    let client = Client::new();
+    let bytes: Vec<u8> = (0..=255).collect();
+    for (stored, opened) in [("/a%20b+c.bin", "/a b+c.bin"), ("/d/%C3%A4%23%25", "/d/ä%23%25")] {
+        hadoop.put(stored, &bytes);
+        for root in ["", "/webhdfs/v1"] {
+            let url = format!("http://127.0.0.1:{}{root}{opened}?user.name=me", hadoop.port);
+            let file = webhdfs(&url, &Variables::default()).unwrap();
+            let probe = &file.probes(SystemTime::now()).unwrap()[0];
+            assert_eq!(file.size(probe, &client.ask(probe)).unwrap(), Some(256), "{url}");
+            let answer = client.ask(&file.range(10..20, SystemTime::now()).unwrap());
+            assert_eq!((answer.status, &answer.body[..]), (200, &bytes[10..20]), "{url}");
+        }
+    }
+    let refusal = |path: &str, range: std::ops::Range<u64>| {
+        let url = format!("http://127.0.0.1:{}{path}", hadoop.port);
+        let file = webhdfs(&url, &Variables::default()).unwrap();
+        match file.refused(&client.ask(&file.range(range, SystemTime::now()).unwrap())) {
+            Refusal::Final(error) => error,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(refusal("/gone", 0..1).kind(), ErrorKind::NotFound);
+    assert_eq!(refusal("/a b+c.bin", 300..301).kind(), ErrorKind::UnexpectedEof);
 }
