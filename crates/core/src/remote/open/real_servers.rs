@@ -268,3 +268,49 @@ fn hadoop_serves_files_with_odd_names_and_says_what_is_wrong() {
     assert_eq!(refusal("/gone", 0..1).kind(), ErrorKind::NotFound);
     assert_eq!(refusal("/a b+c.bin", 300..301).kind(), ErrorKind::UnexpectedEof);
 }
+
+/// A bucket that is elsewhere: refuses whoever signs for another region as AWS does, with a redirect to nowhere.
+fn bucket_in(region: &'static str) -> String {
+    use std::io::{BufRead, BufReader, Write};
+    let service = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let host = service.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for stream in service.incoming() {
+            let mut stream = stream.unwrap();
+            let lines =
+                BufReader::new(stream.try_clone().unwrap()).lines().map_while(std::result::Result::ok);
+            let head: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
+            let reply = if head.join("\n").contains(&format!("/{region}/s3/aws4_request")) {
+                "HTTP/1.1 206 Partial Content\r\ncontent-range: bytes 0-0/77\r\ncontent-length: 1\r\n\
+                 connection: close\r\n\r\nx"
+                    .to_owned()
+            } else {
+                format!(
+                    "HTTP/1.1 301 Moved Permanently\r\nx-amz-bucket-region: {region}\r\ncontent-length: 0\r\n\
+                     connection: close\r\n\r\n"
+                )
+            };
+            stream.write_all(reply.as_bytes()).unwrap();
+        }
+    });
+    format!("http://{host}")
+}
+
+#[test]
+fn a_bucket_in_another_region_is_found_by_what_the_refusal_says() {
+    let client = Client::new();
+    let settings = S3Settings {
+        region: Some("us-east-1".to_owned()),
+        access_key: Some(Secret::new(ACCESS_KEY)),
+        secret_key: Some(Secret::new(SECRET_KEY)),
+        endpoint: Some(bucket_in("eu-west-1")),
+        ..S3Settings::default()
+    };
+    let object = client.around(|around| s3("bucket", "k", &settings, around)).unwrap();
+    let probe = &object.probes(SystemTime::now()).unwrap()[0];
+    let answer = client.ask(probe);
+    assert_eq!((answer.status, object.size(probe, &answer).unwrap()), (301, None));
+    assert!(matches!(object.refused(&answer), Refusal::Learned(_)));
+    let probe = &object.probes(SystemTime::now()).unwrap()[0];
+    assert_eq!(object.size(probe, &client.ask(probe)).unwrap(), Some(77));
+}
