@@ -185,9 +185,9 @@ fn whole(head: &Head, framing: Framing, expected: &Expected<'_>, version: Option
         (Some(len), None) if len < end => {
             return Err(head.broken(format!("the server sends {len} bytes in all, the range ends at {end}")));
         }
-        (None, _) if version.is_none() && expected.version.is_some() => {
+        (None, _) if is_page(head) || (version.is_none() && expected.version.is_some()) => {
             return Err(head.broken(
-                "the server sends a body of unknown length without the ETag that it sent before (an error page?)",
+                "the server sends a document of unknown length without an ETag (an error page, a login?)",
             ));
         }
         _ => {}
@@ -214,8 +214,17 @@ pub fn is_error_document(head: &Head, beginning: &[u8]) -> bool {
         && (start.starts_with(b"<Error>") || (start.starts_with(b"<?xml") && has(b"<Error>")))
 }
 
+/// True for what a server says about an object rather than sends as one, where the length tells already.
 fn is_document(head: &Head) -> bool {
-    let kinds = ["text/html", "text/xml", "application/xml", "application/json", "text/plain"];
+    is_page(head) || is_of(head, &["application/json", "text/plain"])
+}
+
+/// The same where nothing else tells: pages of errors and logins, and S3's "success" that is none, come so.
+fn is_page(head: &Head) -> bool {
+    is_of(head, &["text/html", "application/xhtml", "text/xml", "application/xml"])
+}
+
+fn is_of(head: &Head, kinds: &[&str]) -> bool {
     head.header("etag").is_none()
         && head.header("content-type").is_some_and(|value| kinds.iter().any(|kind| starts_with(value, kind)))
 }
@@ -392,9 +401,13 @@ mod tests {
     fn error_documents_are_not_the_object() {
         let page = "HTTP/1.1 200 OK\nContent-Type: application/xml\n";
         assert_eq!(refused(&format!("{page}Content-Length: 300")), ErrorKind::Unverified);
-        let known =
-            judge_as(&format!("{page}Transfer-Encoding: chunked"), None, Some("\"a\""), Proof::ContentRange);
-        assert_eq!(known.unwrap_err().kind(), ErrorKind::Unverified);
+        for kind in ["application/xml", "text/xml; charset=utf-8", "Text/HTML"] {
+            let text = format!("HTTP/1.1 200 OK\nContent-Type: {kind}\nTransfer-Encoding: chunked");
+            assert_eq!(refused(&text), ErrorKind::Unverified, "{kind}");
+            assert!(judged(&format!("{text}\nETag: \"a\"")).is_ok(), "an object of that type: {kind}");
+        }
+        let untagged = judge_as("HTTP/1.0 200 OK", Some(1000), Some("\"a\""), Proof::ContentRange);
+        assert_eq!(untagged.unwrap_err().kind(), ErrorKind::Unverified);
         let head = head(page);
         let xml = b"<?xml version=\"1.0\"?>\n<Error><Code>InternalError</Code></Error>";
         assert!(is_error_document(&head, xml) && is_error_document(&head, b"\n<Error><Code>"));
