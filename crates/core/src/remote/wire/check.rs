@@ -70,8 +70,8 @@ pub struct Expected<'a> {
 
 /// Which bytes of a body are wanted.
 ///
-/// A body that ends by its own framing before `skip + take` bytes is [`too_short`] where the status is 200; where it
-/// is 206, what came is right and the rest is asked for anew. So is what came before a connection broke.
+/// A body may end by its own framing before `skip + take` bytes. Where the status is 206, what came is right, and the
+/// rest is to be asked for anew, as after a connection that broke. Where it is 200, it is not the object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Body {
     /// Bytes before the range: of a server that sends the whole object.
@@ -193,25 +193,6 @@ fn whole(head: &Head, framing: Framing, expected: &Expected<'_>, version: Option
         _ => {}
     }
     Ok((start, end - start, len))
-}
-
-/// The error for a 200 whose body, by its own framing, ended after `got` bytes, before the range did.
-#[must_use]
-pub fn too_short(head: &Head, got: u64, expected: &Expected<'_>) -> Error {
-    let end = expected.range.end;
-    head.broken(format!("the server's document ended after {got} bytes, the range ends at {end}"))
-}
-
-/// True where a 200 is an S3-like service's error after all, by the first bytes of the body: such a service may say
-/// "success" before it knows.
-#[must_use]
-pub fn is_error_document(head: &Head, beginning: &[u8]) -> bool {
-    let has = |word: &[u8]| beginning.windows(word.len()).any(|window| window == word);
-    let start = beginning.trim_ascii_start();
-    head.status == 200
-        && head.header("etag").is_none()
-        && head.header("content-type").is_some_and(|value| value.contains("xml"))
-        && (start.starts_with(b"<Error>") || (start.starts_with(b"<?xml") && has(b"<Error>")))
 }
 
 /// True for what a server says about an object rather than sends as one, where the length tells already.
@@ -408,13 +389,6 @@ mod tests {
         }
         let untagged = judge_as("HTTP/1.0 200 OK", Some(1000), Some("\"a\""), Proof::ContentRange);
         assert_eq!(untagged.unwrap_err().kind(), ErrorKind::Unverified);
-        let head = head(page);
-        let xml = b"<?xml version=\"1.0\"?>\n<Error><Code>InternalError</Code></Error>";
-        assert!(is_error_document(&head, xml) && is_error_document(&head, b"\n<Error><Code>"));
-        assert!(!is_error_document(&head, b"<?xml version=\"1.0\"?><data>"));
-        assert!(!is_error_document(&Head { status: 206, ..head.clone() }, xml));
-        let expected = Expected { range: 0..10, size: None, version: None, proof: Proof::ContentRange };
-        assert_eq!(too_short(&head, 5, &expected).kind(), ErrorKind::Unverified);
     }
 
     #[test]
