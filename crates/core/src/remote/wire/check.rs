@@ -70,8 +70,8 @@ pub struct Expected<'a> {
 
 /// Which bytes of a body are wanted.
 ///
-/// A body that ends by its own framing before `skip + take` bytes is [`too_short`] where the status is 200; where it
-/// is 206, what came is right and the rest is asked for anew. So is what came before a connection broke.
+/// A body may end by its own framing before `skip + take` bytes. Where the status is 206, what came is right, and the
+/// rest is to be asked for anew, as after a connection that broke. Where it is 200, it is not the object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Body {
     /// Bytes before the range: of a server that sends the whole object.
@@ -192,21 +192,14 @@ fn whole(head: &Head, framing: Framing, expected: &Expected<'_>, version: Option
         (Some(len), None) if len < end => {
             return Err(head.broken(format!("the server sends {len} bytes in all, the range ends at {end}")));
         }
-        (None, _) if version.is_none() && expected.version.is_some() => {
+        (None, _) if is_page(head) || (version.is_none() && expected.version.is_some()) => {
             return Err(head.broken(
-                "the server sends a body of unknown length without the ETag that it sent before (an error page?)",
+                "the server sends a document of unknown length without an ETag (an error page, a login?)",
             ));
         }
         _ => {}
     }
     Ok((start, end - start, len))
-}
-
-/// The error for a 200 whose body, by its own framing, ended after `got` bytes, before the range did.
-#[must_use]
-pub fn too_short(head: &Head, got: u64, expected: &Expected<'_>) -> Error {
-    let end = expected.range.end;
-    head.broken(format!("the server's document ended after {got} bytes, the range ends at {end}"))
 }
 
 /// True where only the beginning of the body tells whether [`is_error_document`] holds.
@@ -232,8 +225,17 @@ fn oversized(head: &Head, words: &str) -> Error {
     head.broken(format!("maybe the server doesn't support file ranges? [{words}]"))
 }
 
+/// True for what a server says about an object rather than sends as one, where the length tells already.
 fn is_document(head: &Head) -> bool {
-    let kinds = ["text/html", "text/xml", "application/xml", "application/json", "text/plain"];
+    is_page(head) || is_of(head, &["application/json", "text/plain"])
+}
+
+/// The same where nothing else tells: pages of errors and logins, and S3's "success" that is none, come so.
+fn is_page(head: &Head) -> bool {
+    is_of(head, &["text/html", "application/xhtml", "text/xml", "application/xml"])
+}
+
+fn is_of(head: &Head, kinds: &[&str]) -> bool {
     head.header("etag").is_none()
         && head.header("content-type").is_some_and(|value| kinds.iter().any(|kind| starts_with(value, kind)))
 }
@@ -410,16 +412,13 @@ mod tests {
     fn error_documents_are_not_the_object() {
         let page = "HTTP/1.1 200 OK\nContent-Type: application/xml\n";
         assert_eq!(refused(&format!("{page}Content-Length: 300")), ErrorKind::Unverified);
-        let known =
-            judge_as(&format!("{page}Transfer-Encoding: chunked"), None, Some("\"a\""), Proof::ContentRange);
-        assert_eq!(known.unwrap_err().kind(), ErrorKind::Unverified);
-        let head = head(page);
-        let xml = b"<?xml version=\"1.0\"?>\n<Error><Code>InternalError</Code></Error>";
-        assert!(is_error_document(&head, xml) && is_error_document(&head, b"\n<Error><Code>"));
-        assert!(!is_error_document(&head, b"<?xml version=\"1.0\"?><data>"));
-        assert!(!is_error_document(&Head { status: 206, ..head.clone() }, xml));
-        let expected = Expected { range: 0..10, size: None, version: None, proof: Proof::ContentRange };
-        assert_eq!(too_short(&head, 5, &expected).kind(), ErrorKind::Unverified);
+        for kind in ["application/xml", "text/xml; charset=utf-8", "Text/HTML"] {
+            let text = format!("HTTP/1.1 200 OK\nContent-Type: {kind}\nTransfer-Encoding: chunked");
+            assert_eq!(refused(&text), ErrorKind::Unverified, "{kind}");
+            assert!(judged(&format!("{text}\nETag: \"a\"")).is_ok(), "an object of that type: {kind}");
+        }
+        let untagged = judge_as("HTTP/1.0 200 OK", Some(1000), Some("\"a\""), Proof::ContentRange);
+        assert_eq!(untagged.unwrap_err().kind(), ErrorKind::Unverified);
     }
 
     #[test]
