@@ -99,9 +99,19 @@ pub fn mypy(root: &Path) -> Outcome {
     run(&mut tool(root, "mypy", &[]))
 }
 
+/// Builds the server that the tests of remote files ask, and answers where it is.
+fn faulty_server(root: &Path) -> Outcome<PathBuf> {
+    const NAME: &str = "kvikio-faulty-server";
+    run(&mut cargo(root, &["build", "--quiet", "--package", "kvikio-testkit", "--bin", NAME]))?;
+    Ok(root.join("target/debug").join(NAME))
+}
+
 /// The tests on this machine as it is.
 pub fn tests_without_gpu(root: &Path) -> Outcome {
-    run(tool(root, "python", &["-m", "pytest"]).env_remove("KVIKIO_TEST_FAKES"))
+    let server = faulty_server(root)?;
+    run(tool(root, "python", &["-m", "pytest"])
+        .env("KVIKIO_TEST_FAULTY_SERVER", server)
+        .env_remove("KVIKIO_TEST_FAKES"))
 }
 
 /// The tests with doubles of the vendor libraries in the loader's search path.
@@ -113,6 +123,7 @@ pub fn tests_with_doubles(root: &Path) -> Outcome {
     paths.extend(std::env::var_os("LD_LIBRARY_PATH").iter().flat_map(std::env::split_paths));
     let paths = std::env::join_paths(paths).map_err(|error| Trouble(format!("LD_LIBRARY_PATH: {error}")))?;
     run(tool(root, "python", &["-m", "pytest"])
+        .env("KVIKIO_TEST_FAULTY_SERVER", faulty_server(root)?)
         .env("LD_LIBRARY_PATH", paths)
         .env("KVIKIO_TEST_FAKES", folder))
 }

@@ -11,6 +11,7 @@ import pytest
 
 import kvikio.defaults
 import memory
+import servers
 
 
 @pytest.fixture
@@ -44,3 +45,36 @@ def xp(request: pytest.FixtureRequest) -> Iterator[Any]:
 def gds_threshold(request: pytest.FixtureRequest) -> Iterator[int]:
     with kvikio.defaults.set("gds_threshold", request.param):
         yield request.param
+
+
+def _server(kind: type[servers.Faulty | servers.Moto]) -> Any:
+    server = servers.started(kind)
+    if isinstance(server, servers.Unavailable):
+        pytest.skip(str(server))
+    return server
+
+
+@pytest.fixture
+def faulty() -> servers.Faulty:
+    return _server(servers.Faulty)
+
+
+@pytest.fixture
+def moto() -> servers.Moto:
+    return _server(servers.Moto)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _servers_end() -> Iterator[None]:
+    yield
+    servers.stop_all()
+
+
+@pytest.fixture
+def no_aws(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
+    """A process that nobody has given credentials."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    return monkeypatch

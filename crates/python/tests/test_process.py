@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import servers
+
 PRELUDE = """
 import os, signal, sys, threading, time
 import kvikio, kvikio.defaults, kvikio.exceptions
@@ -247,3 +249,82 @@ def test_signals_are_left_as_they_were() -> None:
 
     assert kvikio.__version__
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def served(code: str, faulty: servers.Faulty, tmp_path: Path) -> str:
+    return succeed(f"url = {faulty.url!r}\n" + code, tmp_path)
+
+
+def test_a_forked_child_reads_remote_files(faulty: servers.Faulty, tmp_path: Path) -> None:
+    code = """
+file = kvikio.RemoteFile.open_http(url + "/ok/100000")
+whole = bytearray(100_000)
+assert file.read(whole) == 100_000
+pending = file.pread(bytearray(100_000))
+for turn in range(3):
+    child = os.fork()
+    if child == 0:
+        mine = bytearray(100_000)
+        assert file.read(mine) == 100_000 and mine == whole
+        other = kvikio.RemoteFile.open_http(url + "/ok/100000")
+        assert other.pread(mine).get() == 100_000 and mine == whole
+        try:
+            pending.get()
+        except kvikio.exceptions.ForkedError:
+            os._exit(7)
+        os._exit(8)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+assert pending.get() == 100_000
+assert file.read(whole) == 100_000
+"""
+    served(code, faulty, tmp_path)
+
+
+def test_ctrl_c_is_heard_while_a_server_is_waited_for(faulty: servers.Faulty, tmp_path: Path) -> None:
+    code = """
+def interrupt():
+    time.sleep(0.5)
+    os.kill(os.getpid(), signal.SIGINT)
+file = kvikio.RemoteFile.open_http(url + "/delay5000/10", 10)
+for wait in (
+    lambda: file.read(bytearray(10)),
+    lambda: file.pread(bytearray(10)).get(),
+    lambda: kvikio.RemoteFile.open_http(url + "/delay5000/10"),
+):
+    threading.Thread(target=interrupt).start()
+    began = time.monotonic()
+    try:
+        wait()
+    except KeyboardInterrupt:
+        assert time.monotonic() - began < 2
+    else:
+        sys.exit("not interrupted")
+"""
+    served(code, faulty, tmp_path)
+
+
+def test_the_process_ends_at_once_with_a_remote_read_in_flight(faulty: servers.Faulty, tmp_path: Path) -> None:
+    code = """
+future = kvikio.RemoteFile.open_http(url + "/delay5000/10", 10).pread(bytearray(10))
+"""
+    began = time.monotonic()
+    served(code, faulty, tmp_path)
+    assert time.monotonic() - began < 4
+
+
+def test_other_threads_run_while_a_server_is_waited_for(faulty: servers.Faulty, tmp_path: Path) -> None:
+    code = """
+ticks = 0
+def tick():
+    global ticks
+    while True:
+        time.sleep(0.01)
+        ticks += 1
+threading.Thread(target=tick, daemon=True).start()
+file = kvikio.RemoteFile.open_http(url + "/delay500/10")
+between = ticks
+assert between > 10
+assert file.read(bytearray(10)) == 10
+assert ticks > between + 10
+"""
+    served(code, faulty, tmp_path)

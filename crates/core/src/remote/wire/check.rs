@@ -166,6 +166,9 @@ fn part(head: &Head, framing: Framing, expected: &Expected<'_>) -> Result<Parts>
     }
     let len = sent.last - sent.first + 1;
     match framing {
+        Framing::Length(told) if told > end - start => {
+            Err(oversized(head, &format!("it sends {told} bytes, {} were asked for", end - start)))
+        }
         Framing::Length(told) if told != len => {
             Err(head.broken(format!("Content-Range announces {len} bytes, Content-Length {told}")))
         }
