@@ -256,7 +256,9 @@ fn probe(remote: &Remote, endpoint: &dyn Endpoint, policy: &Arc<Policy>) -> Resu
                 Ok(answer) => answer,
                 Err(error) => return Err(first_refusal.unwrap_or(error)),
             };
-            if let Some(size) = endpoint.size(&request, &answer)? {
+            // A refusal is explained by the service's own words; that of a range may tell the size.
+            let may_tell = answer.status < 300 || answer.status == 416;
+            if may_tell && let Some(size) = endpoint.size(&request, &answer)? {
                 return Ok((size, Version::of_answer(&answer)));
             }
             if answer.status < 300 {
@@ -275,7 +277,12 @@ fn probe(remote: &Remote, endpoint: &dyn Endpoint, policy: &Arc<Policy>) -> Resu
                 }
                 Refusal::Final(error) | Refusal::Stale(error) | Refusal::Learned(error) => error,
             };
-            first_refusal.get_or_insert(error.on(endpoint.subject()).with_status(status));
+            let error = error.on(endpoint.subject()).with_status(status);
+            if policy.is_retryable(status) {
+                // All attempts are spent: another request would meet the same trouble.
+                return Err(first_refusal.unwrap_or(error.retryable().with_attempts(policy.max_attempts)));
+            }
+            first_refusal.get_or_insert(error);
         }
         let subject = endpoint.subject();
         return Err(first_refusal.unwrap_or_else(|| {

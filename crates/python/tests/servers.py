@@ -59,16 +59,21 @@ class Moto:
         if not any("Running on" in line for line in self._process.stderr):
             raise Unavailable("moto.server cannot be started: pip install 'moto[s3]' flask flask-cors")
         # So that it never waits for somebody to read what it says.
-        threading.Thread(target=self._process.stderr.read, daemon=True).start()
+        self._reader = threading.Thread(target=self._process.stderr.read)
+        self._reader.start()
 
     def stop(self) -> None:
         self._process.kill()
-        self._process.wait()
+        self._reader.join()
+        self._process.communicate()
 
     def put(self, bucket: str, key: str | None = None, body: bytes = b"") -> None:
         """Stores an object, or makes a bucket."""
         path = f"/{bucket}" + ("" if key is None else "/" + urllib.parse.quote(key))
-        headers = {"Content-Type": "application/octet-stream"}
+        # The credential's scope tells moto that S3 is meant.
+        scope = "AWS4-HMAC-SHA256 Credential=key/20260101/us-east-1/s3/aws4_request"
+        headers = {"Content-Type": "application/octet-stream", "Authorization": scope}
+        headers["x-amz-acl"] = "public-read"
         request = urllib.request.Request(self.url + path, body, headers, method="PUT")
         urllib.request.urlopen(request).close()
 

@@ -59,7 +59,7 @@ FATAL: dict[str, tuple[type, type, str, int | None]] = {
     "loop": (exceptions.RefusedError, OSError, "redirect", 302),
     "garbage": (exceptions.UnverifiedError, OSError, "not HTTP", None),
     "hugehead": (exceptions.UnverifiedError, OSError, "head", None),
-    "errordocument": (exceptions.KvikIOError, RuntimeError, "", 200),
+    "errordocument": (exceptions.UnverifiedError, OSError, "document", 200),
 }
 
 

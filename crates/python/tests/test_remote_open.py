@@ -182,7 +182,7 @@ def test_presigned_links() -> None:
 def test_a_presigned_link_whose_size_is_a_secret() -> None:
     with (
         servers.Mock(lambda handler: (206, {"Content-Range": "bytes 0-0/*"}, b"x")) as mock,
-        pytest.raises(RuntimeError, match="File size information missing on the server side."),
+        pytest.raises(ValueError, match="File size information missing on the server side."),
     ):
         RemoteFile.open_s3_presigned_url(mock.url + "/b/k" + SIGNED)
 
@@ -277,14 +277,16 @@ def bucket(moto: servers.Moto, aws: pytest.MonkeyPatch) -> servers.Moto:
 def test_s3_in_all_its_forms(bucket: servers.Moto, xp: Any) -> None:
     body = servers.content(3_000_001).tobytes()
     bucket.put("bucket_name", "object_name", body)
-    url = bucket.url + "/bucket_name/object_name"
+    bucket.put("bucket-name")
+    bucket.put("bucket-name", "object_name", body)
+    url = bucket.url + "/bucket-name/object_name"
     for file in [
         RemoteFile.open_s3("bucket_name", "object_name"),
         RemoteFile.open_s3_url("s3://bucket_name/object_name"),
         RemoteFile.open_s3_url(url),
         RemoteFile.open("S3://bucket_name/object_name"),
         RemoteFile.open("S3://bucket_name/object_name", S3, [S3]),
-        RemoteFile.open_s3_public("s3://bucket_name/object_name"),
+        RemoteFile.open_s3_public("s3://bucket-name/object_name"),
         RemoteFile.open_http(url),
     ]:
         assert file.nbytes() == len(body)
