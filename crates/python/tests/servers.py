@@ -29,7 +29,9 @@ class Faulty:
     def __init__(self) -> None:
         program = os.environ.get("KVIKIO_TEST_FAULTY_SERVER")
         if program is None:
-            raise Unavailable("KVIKIO_TEST_FAULTY_SERVER does not name the faulty server (cargo xtask test does)")
+            raise Unavailable(
+                "KVIKIO_TEST_FAULTY_SERVER does not name the faulty server (cargo xtask test does)"
+            )
         pipe = subprocess.PIPE
         self._process = subprocess.Popen([program], stdin=pipe, stdout=pipe, text=True)
         assert self._process.stdout is not None

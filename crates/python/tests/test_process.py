@@ -303,7 +303,9 @@ for wait in (
     served(code, faulty, tmp_path)
 
 
-def test_the_process_ends_at_once_with_a_remote_read_in_flight(faulty: servers.Faulty, tmp_path: Path) -> None:
+def test_the_process_ends_at_once_with_a_remote_read_in_flight(
+    faulty: servers.Faulty, tmp_path: Path
+) -> None:
     code = """
 future = kvikio.RemoteFile.open_http(url + "/delay5000/10", 10).pread(bytearray(10))
 """

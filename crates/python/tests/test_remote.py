@@ -268,7 +268,9 @@ def test_no_secret_is_shown(no_aws: pytest.MonkeyPatch) -> None:
 
     with servers.Mock(lambda handler: (403, {}, b"")) as mock:
         user = mock.url.replace("http://", "http://user:planted@")
-        query = "?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=planted&X-Amz-Signature=planted&token=planted"
+        query = (
+            "?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=planted&X-Amz-Signature=planted&token=planted"
+        )
         keys = {"aws_region_name": "r", "aws_access_key_id": "planted", "aws_secret_access_key": "planted"}
         for nbytes in (None, 4):
             for make in [

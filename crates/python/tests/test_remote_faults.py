@@ -135,7 +135,9 @@ def test_a_limit_of_time_is_kept(faulty: servers.Faulty, capfd: pytest.CaptureFi
         capfd.readouterr()
         file = RemoteFile.open_http(f"{faulty.url}/delay3000/900/limit", 900)
         began = time.monotonic()
-        with pytest.raises(TimeoutError, match=r"maximum number of attempts .*Operation timed out\.") as caught:
+        with pytest.raises(
+            TimeoutError, match=r"maximum number of attempts .*Operation timed out\."
+        ) as caught:
             file.read(bytearray(900))
         assert 2 <= time.monotonic() - began < 6
         assert isinstance(caught.value, exceptions.TimedOutError)

@@ -149,7 +149,7 @@ def test_webhdfs(xp: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_name_node_that_does_not_tell_the_size() -> None:
-    text = "Regular expression search failed. Cannot extract file length from the JSON response."
+    text = r"Regular expression search failed. Cannot extract file length from the JSON response."
     with (
         servers.Mock(Hadoop(b"", '{"FileStatus": {"len": 10}}')) as mock,
         pytest.raises(RuntimeError, match=text),
@@ -182,7 +182,7 @@ def test_presigned_links() -> None:
 def test_a_presigned_link_whose_size_is_a_secret() -> None:
     with (
         servers.Mock(lambda handler: (206, {"Content-Range": "bytes 0-0/*"}, b"x")) as mock,
-        pytest.raises(ValueError, match="File size information missing on the server side."),
+        pytest.raises(ValueError, match=r"File size information missing on the server side."),
     ):
         RemoteFile.open_s3_presigned_url(mock.url + "/b/k" + SIGNED)
 
@@ -192,7 +192,10 @@ def test_a_presigned_link_whose_size_is_a_secret() -> None:
     [
         ("AWS_DEFAULT_REGION", "S3: must provide `aws_region` if AWS_DEFAULT_REGION isn't set."),
         ("AWS_ACCESS_KEY_ID", "S3: must provide `aws_access_key` if AWS_ACCESS_KEY_ID isn't set."),
-        ("AWS_SECRET_ACCESS_KEY", "S3: must provide `aws_secret_access_key` if AWS_SECRET_ACCESS_KEY isn't set."),
+        (
+            "AWS_SECRET_ACCESS_KEY",
+            "S3: must provide `aws_secret_access_key` if AWS_SECRET_ACCESS_KEY isn't set.",
+        ),
     ],
 )
 def test_missing_credentials_are_said_when_a_file_is_opened(
@@ -212,7 +215,7 @@ def test_missing_credentials_are_said_when_a_file_is_opened(
 
 def test_the_environment_is_read_when_a_file_is_opened(aws: pytest.MonkeyPatch) -> None:
     aws.setenv("AWS_ACCESS_KEY_ID", "ASIAKEY")
-    with pytest.raises(ValueError, match="When using temporary credentials, AWS_SESSION_TOKEN must be set."):
+    with pytest.raises(ValueError, match=r"When using temporary credentials, AWS_SESSION_TOKEN must be set."):
         RemoteFile.open_s3("bucket", "key", 10)
     with servers.Mock(lambda handler: servers.ranged(handler, b"0123456789")) as mock:
         aws.setenv("AWS_SESSION_TOKEN", "token")
@@ -250,7 +253,7 @@ def test_without_or_with_refused_credentials_objects_are_public(aws: pytest.Monk
         file = RemoteFile.open("s3://bucket/key")
         assert (file.remote_endpoint_type(), file.nbytes(), file.read(bytearray(100))) == (PUBLIC, 100, 100)
         assert RemoteFile.open("s3://bucket/key", nbytes=7).nbytes() == 7
-        with pytest.raises(PermissionError, match="with credentials: .*AccessDenied"):
+        with pytest.raises(PermissionError, match=r"with credentials: .*AccessDenied"):
             RemoteFile.open("s3://bucket/private")
         with pytest.raises(PermissionError, match="InvalidAccessKeyId"):
             RemoteFile.open("s3://bucket/key", allow_list=[S3])

@@ -283,9 +283,9 @@ class RemoteFile:
     ) -> Self:
         """Open the object at ``url`` as what it looks like, or as what ``remote_endpoint_type`` says.
 
-        ``allow_list`` names the types that it may be, in the order in which they are tried. What looks like S3 is asked
-        for even where ``nbytes`` is given; where there are no credentials, or they are refused, it is opened as a public
-        object.
+        ``allow_list`` names the types that it may be, in the order in which they are tried. What looks like S3 is
+        asked for even where ``nbytes`` is given; where there are no credentials, or they are refused, it is opened as a
+        public object.
         """
 
     def close(self) -> None:

@@ -99,9 +99,21 @@ class KvikIOError(Exception):
         return self._message
 
     def __reduce__(self) -> tuple[Any, ...]:
-        names = ("kind", "operation", "subject", "range", "done", "retryable", "code", "status", "attempts")
-        names = (*names, "reason")
-        return _rebuild, (type(self), self._message, {name: getattr(self, name) for name in names})
+        return _rebuild, (type(self), self._message, {name: getattr(self, name) for name in _FIELDS})
+
+
+_FIELDS = (
+    "kind",
+    "operation",
+    "subject",
+    "range",
+    "done",
+    "retryable",
+    "code",
+    "status",
+    "attempts",
+    "reason",
+)
 
 
 def _rebuild(cls: type[KvikIOError], message: str, fields: dict[str, Any]) -> KvikIOError:
