@@ -23,6 +23,7 @@ pub enum Command {
     Doctor(Doctor),
     Demo(Demo),
     Copy(Copy),
+    Info(Info),
 }
 
 /// Say what this machine offers, which route a file would take, and what to do about what is missing
@@ -55,12 +56,13 @@ pub struct Demo {
     pub json: bool,
 }
 
-/// Copy a file through the engine, reads overlapping writes
+/// Copy a file or a remote object through the engine, reads overlapping writes
 ///
-/// The copy appears under its name only when it is whole. It gets the permissions of SRC.
+/// The copy appears under its name only when it is whole. A file's copy gets its permissions. What has come of a remote
+/// object when the command is interrupted is kept beside DST, and the next run goes on from there.
 #[derive(Debug, clap::Args)]
 pub struct Copy {
-    /// The file to copy
+    /// The file to copy, or the address of a remote object: http://, https://, s3://bucket/key
     #[arg(value_name = "SRC")]
     pub from: PathBuf,
 
@@ -71,4 +73,15 @@ pub struct Copy {
     /// Wait until the copy is on the disk
     #[arg(long)]
     pub sync: bool,
+}
+
+/// Ask a server what it has at an address: type, size, version, and whether it sends parts
+#[derive(Debug, clap::Args)]
+pub struct Info {
+    /// The address: http://, https://, s3://bucket/key
+    pub url: String,
+
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    pub json: bool,
 }

@@ -1,10 +1,8 @@
 //! `kvikio copy`: a file copied through the engine, reads overlapping writes.
 
 use std::fs::Permissions;
-use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use kvikio::{File, Options};
@@ -12,6 +10,7 @@ use tempfile::NamedTempFile;
 
 use crate::Context;
 use crate::args::Copy;
+use crate::destination::{destination, refuse_address, sync_folder};
 use crate::output::{Failure, failed, print};
 use crate::progress::Progress;
 use crate::units::{bytes, rate};
@@ -24,7 +23,6 @@ const PIECE: u64 = 64 << 20;
 /// # Errors
 /// What stopped it; nothing has then appeared at the destination.
 pub fn run(args: &Copy, context: &Context) -> Result<i32, Failure> {
-    refuse_address(&args.from)?;
     refuse_address(&args.to)?;
     let options = Options::from_env()?;
     let engine = context.engine(&options);
@@ -50,9 +48,7 @@ pub fn run(args: &Copy, context: &Context) -> Result<i32, Failure> {
     drop(target);
     finish(temporary, &to, facts.mode())?;
     if args.sync {
-        std::fs::File::open(&folder)
-            .and_then(|folder| folder.sync_all())
-            .map_err(|error| failed("sync", &folder, &error))?;
+        sync_folder(&folder)?;
     }
     let seconds = start.elapsed().as_secs_f64();
     print(&format!(
@@ -62,49 +58,6 @@ pub fn run(args: &Copy, context: &Context) -> Result<i32, Failure> {
         rate(len, seconds)
     ))?;
     Ok(0)
-}
-
-/// Addresses come with remote files; until then they must not be taken for odd file names.
-fn refuse_address(path: &Path) -> Result<(), Failure> {
-    let text = path.to_string_lossy();
-    match text.split_once("://") {
-        Some((scheme @ ("http" | "https" | "s3" | "webhdfs"), _)) => Err(Failure(format!(
-            "copy {text}: {scheme} addresses cannot be read yet, only files of this machine; \
-             fetch it to a local path first"
-        ))),
-        _ => Ok(()),
-    }
-}
-
-/// The file that the copy shall become, and the folder it is in. `source` is the device and number of what is copied.
-fn destination(from: &Path, to: &Path, source: (u64, u64)) -> Result<(PathBuf, PathBuf), Failure> {
-    let refuse = |path: &Path, why: &str| Err(Failure(format!("copy to {}: {why}", path.display())));
-    let mut to = to.to_owned();
-    if to.is_dir() {
-        let Some(name) = from.file_name() else { return refuse(&to, "the source has no file name") };
-        to.push(name);
-    } else if to.as_os_str().as_bytes().ends_with(b"/") {
-        return refuse(&to, "no such directory");
-    }
-    match std::fs::metadata(&to) {
-        Ok(facts) if facts.is_dir() => return refuse(&to, "is a directory"),
-        Ok(facts) if (facts.dev(), facts.ino()) == source => return refuse(&to, "is the source itself"),
-        // Renaming onto a device or FIFO would put a file in its place.
-        Ok(facts) if !facts.is_file() => return refuse(&to, "exists and is not a regular file"),
-        // What a symbolic link points to is replaced, not the link.
-        Ok(_) => to = to.canonicalize().map_err(|error| failed("query", &to, &error))?,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            if to.is_symlink() {
-                return refuse(&to, "is a symbolic link to nothing");
-            }
-        }
-        Err(error) => return Err(failed("query", &to, &error)),
-    }
-    let folder = match to.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
-        _ => PathBuf::from("."),
-    };
-    Ok((to, folder))
 }
 
 /// Moves `len` bytes: while one piece is written the next is read.

@@ -9,9 +9,14 @@
 mod args;
 mod copy;
 mod demo;
+mod destination;
 mod doctor;
+mod download;
+mod info;
 mod output;
+mod part;
 mod progress;
+mod remote;
 mod units;
 
 use std::ffi::OsString;
@@ -55,7 +60,11 @@ pub fn run_with(args: Vec<OsString>, context: &Context) -> i32 {
     let outcome = match Args::try_parse_from(args) {
         Ok(Args { command: Command::Doctor(args) }) => doctor::run(&args, context),
         Ok(Args { command: Command::Demo(args) }) => demo::run(&args, context),
+        Ok(Args { command: Command::Copy(args) }) if destination::is_address(&args.from) => {
+            download::run(&args, context)
+        }
         Ok(Args { command: Command::Copy(args) }) => copy::run(&args, context),
+        Ok(Args { command: Command::Info(args) }) => info::run(&args, context),
         Err(error) => {
             // Where nobody reads, nothing is to be said.
             let _ = error.print();

@@ -88,8 +88,8 @@ fn what_cannot_be_copied_is_refused_in_one_line_and_nothing_appears() {
         (at("from"), "/dev/full".into(), "not a regular file"),
         ("/dev/zero".into(), at("to"), "not a regular file"),
         ("/proc/self/status".into(), at("to"), "changed its length"),
-        ("https://host/object".into(), at("to"), "cannot be read yet"),
-        (at("from"), "s3://bucket/key".into(), "cannot be read yet"),
+        (at("from"), "s3://bucket/key".into(), "remote objects are only read"),
+        ("http://:x/".into(), at("to"), "cannot be used"),
     ] {
         let (code, out, err) = copy(&from, &to);
         assert_eq!((code, out.as_str()), (1, ""), "{from:?} {to:?}");

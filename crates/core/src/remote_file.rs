@@ -14,8 +14,9 @@ use crate::options::{Environment, Options};
 use crate::remote::classify::EndpointType;
 use crate::remote::credentials::keyrings::Keyrings;
 use crate::remote::credentials::variables::Variables;
-use crate::remote::endpoint::{Endpoint, Refusal};
+use crate::remote::endpoint::{Endpoint, Proof, Refusal};
 use crate::remote::object::Object;
+use crate::remote::request::{Answer, Method, Request};
 use crate::remote::transport::{Statistics, Target, Transport};
 use crate::remote::wire::check::Version;
 use crate::remote::wire::retry::Policy;
@@ -97,6 +98,7 @@ impl Remote {
 pub struct RemoteFile {
     object: Object,
     kind: EndpointType,
+    has_ranges: Option<bool>,
     source: Arc<dyn Source>,
     engine: Engine,
     options: Arc<Options>,
@@ -115,17 +117,18 @@ impl RemoteFile {
         options: Options,
     ) -> Result<Self> {
         let policy = remote.policy(&options);
-        let target = match size {
-            Some(size) => Target::new(endpoint, size, None, policy).unsure(),
+        let (target, has_ranges) = match size {
+            Some(size) => (Target::new(endpoint, size, None, policy).unsure(), None),
             None => {
                 let probed = probe(remote, &*endpoint, &policy);
-                let (size, version) = probed.map_err(|error| error.during("open"))?;
-                Target::new(endpoint, size, version, policy)
+                let Probed { size, version, has_ranges } = probed.map_err(|error| error.during("open"))?;
+                (Target::new(endpoint, size, version, policy), Some(has_ranges))
             }
         };
         let object = Object::new(Arc::new(target), remote.transport.clone());
         let source = Arc::new(object.clone());
-        Ok(Self { object, kind, source, engine: remote.engine.clone(), options: Arc::new(options) })
+        let (engine, options) = (remote.engine.clone(), Arc::new(options));
+        Ok(Self { object, kind, has_ranges, source, engine, options })
     }
 
     /// The same object, whose reads from now on go by `remote` and by `options`. It costs no request, and all that are
@@ -135,7 +138,18 @@ impl RemoteFile {
         let target = self.object.target().with(remote.policy(&options));
         let object = Object::new(Arc::new(target), remote.transport.clone());
         let source = Arc::new(object.clone());
-        Self { object, kind: self.kind, source, engine: remote.engine.clone(), options }
+        Self { object, source, engine: remote.engine.clone(), options, ..*self }
+    }
+
+    /// The same object, whose reads from now on go by `options`; see [`RemoteFile::with`].
+    #[must_use]
+    pub fn with_options(&self, options: Options) -> Self {
+        let known = self.object.target();
+        let mut policy = Policy::from(&options);
+        policy.listener = known.policy.listener;
+        let object = self.object.of(known.with(Arc::new(policy)));
+        let source = Arc::new(object.clone());
+        Self { object, source, engine: self.engine.clone(), options: Arc::new(options), ..*self }
     }
 
     /// The same object, of which only the first `size` bytes count (or more than there are: reading those fails).
@@ -161,6 +175,20 @@ impl RemoteFile {
     #[must_use]
     pub fn address(&self) -> String {
         self.object.target().endpoint.subject()
+    }
+
+    /// The version of the object, as the server names it (by its `ETag`, else its date): equal texts for one address
+    /// mean the same bytes. `None` where the server names none, or nothing was asked yet.
+    #[must_use]
+    pub fn version(&self) -> Option<String> {
+        self.object.target().version().map(|version| version.to_string())
+    }
+
+    /// Whether the server sends parts of the object, as its answer showed when the object was opened. From one that does
+    /// not, every request fetches the whole object. `None` where nothing was asked.
+    #[must_use]
+    pub fn has_ranges(&self) -> Option<bool> {
+        self.has_ranges
     }
 
     /// The settings that hold for the object.
@@ -245,8 +273,25 @@ impl RemoteFile {
     }
 }
 
+/// What the answer to a probe tells.
+struct Probed {
+    size: u64,
+    version: Option<Version>,
+    has_ranges: bool,
+}
+
+impl Probed {
+    fn of(size: u64, probe: &Request, answer: &Answer, proof: Proof) -> Self {
+        // Who sends the whole object where a byte was asked for may still say that there are ranges.
+        let says_so = answer.header("accept-ranges").is_some_and(|unit| unit.eq_ignore_ascii_case("bytes"));
+        let is_so = matches!(answer.status, 206 | 416) || (probe.method == Method::Head && says_so);
+        let has_ranges = is_so || proof == Proof::Length;
+        Self { size, version: Version::of_answer(answer), has_ranges }
+    }
+}
+
 /// Asks for the size by one request after the other, until one tells it.
-fn probe(remote: &Remote, endpoint: &dyn Endpoint, policy: &Arc<Policy>) -> Result<(u64, Option<Version>)> {
+fn probe(remote: &Remote, endpoint: &dyn Endpoint, policy: &Arc<Policy>) -> Result<Probed> {
     let (mut has_renewed, mut has_learned) = (false, false);
     let mut first_refusal = None;
     'anew: loop {
@@ -259,7 +304,7 @@ fn probe(remote: &Remote, endpoint: &dyn Endpoint, policy: &Arc<Policy>) -> Resu
             // A refusal is explained by the service's own words; that of a range may tell the size.
             let may_tell = answer.status < 300 || answer.status == 416;
             if may_tell && let Some(size) = endpoint.size(&request, &answer)? {
-                return Ok((size, Version::of_answer(&answer)));
+                return Ok(Probed::of(size, &request, &answer, endpoint.proof()));
             }
             if answer.status < 300 {
                 continue;

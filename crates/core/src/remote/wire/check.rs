@@ -55,6 +55,17 @@ impl Version {
     }
 }
 
+impl std::fmt::Display for Version {
+    /// As the server's header has it: two versions that print alike are the same.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match (&self.etag, &self.modified) {
+            (Some(tag), _) => write!(f, "ETag {}", tag.strip_prefix("W/").unwrap_or(tag)),
+            (None, Some(date)) => write!(f, "Last-Modified {date}"),
+            (None, None) => Ok(()),
+        }
+    }
+}
+
 /// What is known before the answer comes.
 #[derive(Debug, Clone)]
 pub struct Expected<'a> {
