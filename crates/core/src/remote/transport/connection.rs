@@ -313,7 +313,7 @@ impl Connection {
                     exchange.take(unread.get(..cut(most)).unwrap_or_default()).map_err(Ending::Failed)?;
                 flow.pass(taken as u64);
                 self.used += taken;
-                return Ok(if taken == 0 { Some(Step::Paused) } else { None });
+                return Ok(if taken == 0 { Some(self.pause(now)) } else { None });
             }
             _ => {}
         }
@@ -329,7 +329,7 @@ impl Connection {
                 }
                 got
             }
-            (Want::Land(_), Room::Wait) => return Ok(Some(Step::Paused)),
+            (Want::Land(_), Room::Wait) => return Ok(Some(self.pause(now))),
             _ => self.receive(ELSEWHERE),
         };
         match got {
@@ -342,6 +342,12 @@ impl Connection {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Some(Step::Wait)),
             Err(error) => Err(self.broken(&error)),
         }
+    }
+
+    /// There is no room: the server is not to blame, so its time does not run.
+    fn pause(&mut self, now: Instant) -> Step {
+        self.active = now;
+        Step::Paused
     }
 
     /// Looks at the first bytes of a body before any lands.

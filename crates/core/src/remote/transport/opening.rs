@@ -138,7 +138,15 @@ impl Opening {
 
     /// What to say where the time is over.
     pub(super) fn too_late(&self, now: Instant) -> String {
-        self.unreachable("Connection timed out", now)
+        match &self.state {
+            State::Shaking(_) => self.unreachable("no answer to the TLS handshake", now),
+            State::Tunnel(..) => self.unreachable("no answer of the proxy", now),
+            State::Looking => {
+                let millis = now.saturating_duration_since(self.began).as_millis();
+                format!("Could not resolve host: {} (no answer after {millis} ms)", self.line.peer().0)
+            }
+            _ => self.unreachable("Connection timed out", now),
+        }
     }
 
     fn unreachable(&self, why: &str, now: Instant) -> String {
