@@ -47,7 +47,7 @@ impl Remote {
     /// What the loops have done so far.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
-        self.transport.statistics()
+        self.transport().statistics()
     }
 
     /// The loops, also as the way for small requests of credential chains.

@@ -1,5 +1,5 @@
 //! Remote objects into every kind of memory: the shared suite, and what a device landing owes the driver.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::sync::Mutex;
 use std::time::Duration;

@@ -1,5 +1,5 @@
 //! Remote objects read over the wire: what is asked, what lands, and what happens when servers go wrong.
-#![allow(clippy::unwrap_used, unsafe_code)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, unsafe_code)]
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;

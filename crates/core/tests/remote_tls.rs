@@ -1,5 +1,5 @@
 //! Remote objects over TLS: whom we trust, what a cut stream means, tunnels through proxies.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::ffi::OsString;
 use std::io::Write;
