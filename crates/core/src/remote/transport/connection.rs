@@ -141,6 +141,16 @@ impl Connection {
             || matches!(self.receive(1), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 
+    /// True where it may be given an exchange.
+    pub(super) fn is_idle(&self) -> bool {
+        matches!(self.phase, Phase::Idle)
+    }
+
+    /// True while it waits for the addresses of its host.
+    pub(super) fn is_looking(&self) -> bool {
+        matches!(&self.phase, Phase::Opening(opening) if opening.is_looking())
+    }
+
     /// Which socket it is on, counted from the first that was tried.
     pub(super) fn sockets(&self) -> u32 {
         match &self.phase {

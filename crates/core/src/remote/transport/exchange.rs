@@ -109,8 +109,8 @@ pub(crate) struct Exchange {
     pub(super) renewals: u64,
     pub(super) has_learned: bool,
     pub(super) has_renewed: bool,
-    /// An attempt is under way that has not been counted as failed.
-    pub(super) is_fresh: bool,
+    /// How often it was sent, redirects not counted.
+    pub(super) sends: u32,
     /// Nobody has looked at the body yet.
     pub(super) is_unread: bool,
     /// Bytes landed in this attempt.
@@ -144,7 +144,7 @@ impl Exchange {
             renewals: 0,
             has_learned: false,
             has_renewed: false,
-            is_fresh: false,
+            sends: 0,
             is_unread: false,
             landed: 0,
             share: None,
@@ -176,7 +176,6 @@ impl Exchange {
         self.sink = Sink::None;
         self.follows = false;
         self.landed = 0;
-        self.is_fresh = true;
         self.deadline = self.policy().total_limit.and_then(|limit| now.checked_add(limit));
         let request = match (self.onward.take(), &self.work) {
             (Some(onward), _) => {
@@ -195,6 +194,7 @@ impl Exchange {
                 target.endpoint.range(range, SystemTime::now())?
             }
         };
+        self.sends += u32::from(!self.follows);
         Ok(self.request.insert(request))
     }
 
@@ -211,6 +211,8 @@ impl Exchange {
     pub(super) fn put_back(&mut self) {
         if self.follows {
             self.onward = self.request.take();
+        } else {
+            self.sends -= 1;
         }
     }
 

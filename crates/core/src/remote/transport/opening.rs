@@ -93,6 +93,11 @@ impl Opening {
         }
     }
 
+    /// True while the addresses of the host are not known.
+    pub(super) fn is_looking(&self) -> bool {
+        matches!(self.state, State::Looking)
+    }
+
     /// Which socket that is, counted from the first.
     pub(super) fn sockets(&self) -> u32 {
         self.sockets

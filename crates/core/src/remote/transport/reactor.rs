@@ -146,6 +146,7 @@ impl Reactor {
             Mail::Resolved(host, port, answer) => {
                 for token in self.table.tokens() {
                     if let Some(connection) = self.table.get(token)
+                        && connection.is_looking()
                         && connection.line().peer() == (host.as_str(), port)
                     {
                         connection.resolved(answer.clone(), self.now);

@@ -128,7 +128,9 @@ impl Reactor {
             Step::Wait => self.watch(token, false),
             Step::Paused => {
                 self.watch(token, true);
-                self.paused.push(token);
+                if !self.paused.contains(&token) {
+                    self.paused.push(token);
+                }
             }
             Step::Idle => {
                 self.watch(token, false);
@@ -136,7 +138,16 @@ impl Reactor {
                     self.table.remove(oldest);
                 }
             }
-            Step::Close => self.table.remove(token),
+            Step::Close => {
+                // None as a rule: whoever closes a connection has taken its exchange off.
+                if let Some(mut exchange) = self.table.get(token).and_then(Connection::abandon) {
+                    exchange.fail(
+                        Error::new(ErrorKind::Connection, "read", "the connection was closed").retryable(),
+                    );
+                    self.over(exchange);
+                }
+                self.table.remove(token);
+            }
             Step::Over(exchange, ending) => {
                 self.attempt_over(token, exchange, ending);
                 self.drive(token);

@@ -37,7 +37,7 @@ impl Exchange {
         }
         if head.status == 206 && self.landed > 0 {
             // A part of what was asked for, and right: ask for the rest.
-            return match self.failed(Fault::Stale, random) {
+            return match self.attempts.failed(Fault::Stale, random) {
                 Decision::Again { .. } => Next::Now,
                 Decision::GiveUp => self.fail(short(head)),
             };
@@ -62,7 +62,7 @@ impl Exchange {
         if self.policy().is_retryable(status) {
             let retry_after = retry_after(&head, SystemTime::now());
             let fault = Fault::Status { status, retry_after };
-            match self.failed(fault, random) {
+            match self.attempts.failed(fault, random) {
                 Decision::Again { wait } => return self.wait(wait),
                 Decision::GiveUp => {}
             }
@@ -95,13 +95,8 @@ impl Exchange {
         Next::Done
     }
 
-    fn failed(&mut self, fault: Fault, random: f64) -> Decision {
-        self.is_fresh = false;
-        self.attempts.failed(fault, random)
-    }
-
     fn again(&mut self, fault: Fault, error: Error, random: f64) -> Next {
-        match self.failed(fault, random) {
+        match self.attempts.failed(fault, random) {
             Decision::Again { wait } => self.wait(wait),
             Decision::GiveUp => self.fail(error.retryable()),
         }
@@ -116,8 +111,7 @@ impl Exchange {
 
     /// It failed for good.
     pub(super) fn fail(&mut self, error: Error) -> Next {
-        let made = self.attempts.made() + u32::from(self.is_fresh);
-        let error = error.with_attempts(made.max(1));
+        let error = error.with_attempts(self.sends.max(1));
         match &self.work {
             Work::Range(_, landing) => landing.fail(error),
             Work::Fetch(fetching) => {
