@@ -353,7 +353,7 @@ mod tests {
         let error = file.read_exact_into(&mut [0; 10], 0).unwrap_err();
         assert_eq!(
             (error.kind(), error.status(), error.attempts()),
-            (ErrorKind::Credentials, Some(401), Some(1))
+            (ErrorKind::Credentials, Some(401), Some(2))
         );
         assert_eq!(error.subject(), Some("moody"));
         assert!(!format!("{error:?} {error}").contains("PLANTED"));
