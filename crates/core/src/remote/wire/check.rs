@@ -336,6 +336,24 @@ mod tests {
     }
 
     #[test]
+    fn ranges_that_cannot_be_are_not_read() {
+        for text in [
+            "bytes 5-4/10",
+            "bytes 0-10/10",
+            "bytes 0-0/0",
+            "bytes 0-18446744073709551615/*",
+            "bytes -5/10",
+            "bytes",
+        ] {
+            assert_eq!(ContentRange::parse(text), None, "{text}");
+        }
+        let whole = ContentRange { first: 0, last: 9, total: Some(10) };
+        assert_eq!(ContentRange::parse("bytes 0-9/10"), Some(whole));
+        let longer = "HTTP/1.1 206 P\nContent-Length: 11\nContent-Range: bytes 100-110/1000";
+        assert_eq!(refused(longer), ErrorKind::Unverified, "a byte more than was asked for");
+    }
+
+    #[test]
     fn lengths_must_agree_with_the_range() {
         for len in [0, 5, 9, 11] {
             let text = format!("HTTP/1.1 206 P\nContent-Length: {len}\nContent-Range: bytes 100-109/1000");
