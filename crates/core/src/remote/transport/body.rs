@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Instant;
 
-use crate::remote::transport::connection::{Connection, HEAD, Outcome, Phase, Step};
+use crate::remote::transport::connection::{Connection, Outcome, Phase, Step};
 use crate::remote::transport::exchange::{Ending, Room};
 use crate::remote::transport::flow::Want;
 
@@ -20,10 +20,6 @@ impl Connection {
         else {
             return Ok(Some(Step::Close));
         };
-        let doubt = exchange.doubt(flow);
-        if doubt > 0 {
-            return self.look_first(doubt, now);
-        }
         let want = flow.want();
         if want == Want::End || flow.is_served() {
             return Ok(Some(self.finish_body()));
@@ -75,31 +71,6 @@ impl Connection {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Some(Step::Wait)),
             Err(error) => Err(self.broken(&error)),
         }
-    }
-
-    /// Looks at the first bytes of a body before any lands.
-    pub(super) fn look_first(&mut self, doubt: usize, now: Instant) -> Outcome {
-        let mut is_over = false;
-        while self.unread() < doubt && !is_over {
-            let used = std::mem::take(&mut self.used);
-            self.come.drain(..used);
-            let Some(stream) = &mut self.stream else { return Ok(Some(Step::Close)) };
-            match stream.receive_more(&mut self.come, HEAD) {
-                Ok(0) => is_over = true,
-                Ok(_) => self.active = now,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Some(Step::Wait)),
-                Err(error) => return Err(self.broken(&error)),
-            }
-        }
-        let beginning = self.come.get(self.used..).unwrap_or_default();
-        // Of a chunked body the line before the data tells nothing.
-        let line = beginning.iter().take(20).position(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-        for beginning in [beginning, beginning.get(line..).unwrap_or_default()] {
-            if let Some(exchange) = &mut self.exchange {
-                exchange.look_at(beginning).map_err(Ending::Failed)?;
-            }
-        }
-        Ok(None)
     }
 
     /// There is no room: the server is not to blame, so its time does not run.

@@ -17,7 +17,7 @@ use crate::remote::wire::head;
 use crate::remote::wire::retry::Fault;
 
 /// Bytes received at once where a head is expected: the beginning of the body that comes along is copied.
-pub(super) const HEAD: usize = 4 << 10;
+const HEAD: usize = 4 << 10;
 /// How long an idle connection is kept. Many servers close after 60 s; some ways there forget connections silently.
 const KEEP: Duration = Duration::from_secs(30);
 /// The most bytes that one connection may land before others get their turn.

@@ -21,9 +21,6 @@ use crate::remote::wire::retry::{Attempts, Fault, Policy};
 /// The most bytes of a service's explanation that are kept.
 const MOST_EXPLANATION: usize = 64 << 10;
 
-/// The bytes by which an error document is known.
-const DOUBT: usize = 128;
-
 /// A small request whose whole answer goes to a waiting thread.
 #[derive(Debug)]
 pub(crate) struct Fetching {
@@ -111,8 +108,6 @@ pub(crate) struct Exchange {
     pub(super) has_renewed: bool,
     /// How often it was sent, redirects not counted.
     pub(super) sends: u32,
-    /// Nobody has looked at the body yet.
-    pub(super) is_unread: bool,
     /// Bytes landed in this attempt.
     pub(super) landed: usize,
     /// When the attempt must have ended, where the user set a limit.
@@ -145,7 +140,6 @@ impl Exchange {
             has_learned: false,
             has_renewed: false,
             sends: 0,
-            is_unread: false,
             landed: 0,
             share: None,
             deadline: None,
@@ -250,32 +244,7 @@ impl Exchange {
             target.learn(version).map_err(|error| error.with_status(head.status))?;
         }
         self.sink = Sink::Land(head);
-        self.is_unread = true;
         Ok(Flow::new(framing, body.skip, body.take))
-    }
-
-    /// The least bytes of the body that must be looked at before any lands: an error document that was sent as if it
-    /// were the object. 0 where the head leaves no such doubt.
-    pub(super) fn doubt(&self, flow: &Flow) -> usize {
-        match &self.sink {
-            Sink::Land(head) if self.is_unread && check::may_be_error_document(head) => flow.beginning(DOUBT),
-            _ => 0,
-        }
-    }
-
-    /// The beginning of the body; see [`Exchange::doubt`].
-    ///
-    /// # Errors
-    /// Where it is no object's.
-    pub(super) fn look_at(&mut self, beginning: &[u8]) -> Result<()> {
-        self.is_unread = false;
-        match &self.sink {
-            Sink::Land(head) if check::is_error_document(head, beginning) => {
-                let why = "the server sends an error document instead of the object";
-                Err(Error::new(ErrorKind::Unverified, "read", why).with_status(head.status).retryable())
-            }
-            _ => Ok(()),
-        }
     }
 
     /// Where the next bytes may be received.
