@@ -211,7 +211,7 @@ fn probe(remote: &Remote, endpoint: &dyn Endpoint, policy: &Arc<Policy>) -> Resu
             if let Some(size) = endpoint.size(&request, &answer)? {
                 return Ok((size, Version::of_answer(&answer)));
             }
-            if answer.status < 400 {
+            if answer.status < 300 {
                 continue;
             }
             let status = answer.status;

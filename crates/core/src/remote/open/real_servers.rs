@@ -1,13 +1,16 @@
-//! S3 objects on real servers: one verifies every signature, the other keeps every key to the letter.
+//! Objects on real servers. Of those for S3 one verifies every signature, the other keeps every key to the letter.
 
+use kvikio_testkit::servers::hadoop::Hadoop;
+use kvikio_testkit::servers::nginx::{Nginx, PASSWORD, USER};
 use kvikio_testkit::servers::or_skip;
+use kvikio_testkit::servers::python::HttpServer;
 use kvikio_testkit::servers::s3::{self as servers, ACCESS_KEY, REGION, S3Server, SECRET_KEY};
 
 use super::*;
 use crate::options::{Environment, Options};
 use crate::remote::credentials::keyrings::Keyrings;
 use crate::remote::endpoint::{Fetch, Refusal};
-use crate::remote::escape::path_of_key;
+use crate::remote::escape::{component, path_of_key};
 use crate::remote::request::{Answer, Request};
 use crate::remote::secret::Secret;
 use crate::remote::transport::Transport;
@@ -201,4 +204,113 @@ fn an_empty_object_has_the_size_nought() {
         let size = sizes.iter().find_map(|probe| object.size(probe, &client.ask(probe)).unwrap());
         assert_eq!(size, Some(0), "{}", server.host);
     }
+}
+
+#[test]
+fn nginx_serves_odd_names_and_asks_for_the_password_of_the_url() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("private")).unwrap();
+    for name in ["a b+c%d#e?f;g.bin", "private/ä"] {
+        std::fs::write(folder.path().join(name), b"0123456789").unwrap();
+    }
+    let Some(nginx) = or_skip("nginx", Nginx::start(folder.path(), None)) else { return };
+    let (client, port) = (Client::new(), nginx.port);
+    let expected = (Some(10), b"0123456789".to_vec());
+    let odd = format!("http://127.0.0.1:{port}/a b+c%25d%23e%3ff;g.bin#part");
+    assert_eq!(client.read(&http(&odd).unwrap()), expected);
+    let password = component(PASSWORD.as_bytes());
+    let private = format!("http://{USER}:{password}@127.0.0.1:{port}/private/ä");
+    assert_eq!(client.read(&http(&private).unwrap()), expected);
+    let locked = client.refusal(&http(&format!("http://127.0.0.1:{port}/private/ä")).unwrap());
+    assert_eq!((locked.kind(), locked.status()), (ErrorKind::PermissionDenied, Some(401)));
+    let gone = client.refusal(&http(&format!("http://127.0.0.1:{port}/gone")).unwrap());
+    assert_eq!(gone.kind(), ErrorKind::NotFound);
+}
+
+#[test]
+fn a_server_without_ranges_tells_the_size() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a"), vec![7; 100_000]).unwrap();
+    std::fs::write(folder.path().join("empty"), b"").unwrap();
+    let Some(server) = or_skip("python", HttpServer::start(folder.path())) else { return };
+    let client = Client::new();
+    for (name, size) in [("a", 100_000), ("empty", 0)] {
+        let object = http(&format!("http://127.0.0.1:{}/{name}", server.port)).unwrap();
+        let probe = &object.probes(SystemTime::now()).unwrap()[0];
+        assert_eq!(object.size(probe, &client.ask(probe)).unwrap(), Some(size));
+    }
+}
+
+#[test]
+fn hadoop_serves_files_with_odd_names_and_says_what_is_wrong() {
+    let Some(hadoop) = or_skip("hadoop", Hadoop::start()) else { return };
+    let client = Client::new();
+    let bytes: Vec<u8> = (0..=255).collect();
+    for (stored, opened) in [("/a%20b+c.bin", "/a b+c.bin"), ("/d/%C3%A4%23%25", "/d/ä%23%25")] {
+        hadoop.put(stored, &bytes);
+        for root in ["", "/webhdfs/v1"] {
+            let url = format!("http://127.0.0.1:{}{root}{opened}?user.name=me", hadoop.port);
+            let file = webhdfs(&url, &Variables::default()).unwrap();
+            let probe = &file.probes(SystemTime::now()).unwrap()[0];
+            assert_eq!(file.size(probe, &client.ask(probe)).unwrap(), Some(256), "{url}");
+            let answer = client.ask(&file.range(10..20, SystemTime::now()).unwrap());
+            assert_eq!((answer.status, &answer.body[..]), (200, &bytes[10..20]), "{url}");
+        }
+    }
+    let refusal = |path: &str, range: std::ops::Range<u64>| {
+        let url = format!("http://127.0.0.1:{}{path}", hadoop.port);
+        let file = webhdfs(&url, &Variables::default()).unwrap();
+        match file.refused(&client.ask(&file.range(range, SystemTime::now()).unwrap())) {
+            Refusal::Final(error) => error,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(refusal("/gone", 0..1).kind(), ErrorKind::NotFound);
+    assert_eq!(refusal("/a b+c.bin", 300..301).kind(), ErrorKind::UnexpectedEof);
+}
+
+/// A bucket that is elsewhere: refuses whoever signs for another region as AWS does, with a redirect to nowhere.
+fn bucket_in(region: &'static str) -> String {
+    use std::io::{BufRead, BufReader, Write};
+    let service = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let host = service.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for stream in service.incoming() {
+            let mut stream = stream.unwrap();
+            let lines =
+                BufReader::new(stream.try_clone().unwrap()).lines().map_while(std::result::Result::ok);
+            let head: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
+            let reply = if head.join("\n").contains(&format!("/{region}/s3/aws4_request")) {
+                "HTTP/1.1 206 Partial Content\r\ncontent-range: bytes 0-0/77\r\ncontent-length: 1\r\n\
+                 connection: close\r\n\r\nx"
+                    .to_owned()
+            } else {
+                format!(
+                    "HTTP/1.1 301 Moved Permanently\r\nx-amz-bucket-region: {region}\r\ncontent-length: 0\r\n\
+                     connection: close\r\n\r\n"
+                )
+            };
+            stream.write_all(reply.as_bytes()).unwrap();
+        }
+    });
+    format!("http://{host}")
+}
+
+#[test]
+fn a_bucket_in_another_region_is_found_by_what_the_refusal_says() {
+    let client = Client::new();
+    let settings = S3Settings {
+        region: Some("us-east-1".to_owned()),
+        access_key: Some(Secret::new(ACCESS_KEY)),
+        secret_key: Some(Secret::new(SECRET_KEY)),
+        endpoint: Some(bucket_in("eu-west-1")),
+        ..S3Settings::default()
+    };
+    let object = client.around(|around| s3("bucket", "k", &settings, around)).unwrap();
+    let probe = &object.probes(SystemTime::now()).unwrap()[0];
+    let answer = client.ask(probe);
+    assert_eq!((answer.status, object.size(probe, &answer).unwrap()), (301, None));
+    assert!(matches!(object.refused(&answer), Refusal::Learned(_)));
+    let probe = &object.probes(SystemTime::now()).unwrap()[0];
+    assert_eq!(object.size(probe, &client.ask(probe)).unwrap(), Some(77));
 }
