@@ -8,6 +8,8 @@ use kvikio::{Engine, Environment, File, Key, Options, Platform, Remote, Value};
 use kvikio_testkit::conformance::{Host, Kind, OnDevice, Subject, check, pattern};
 use kvikio_testkit::fakes::Fakes;
 use kvikio_testkit::server::{Fault, Script, Server};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
 
 /// An object of a server of its own.
 struct OnServer {
@@ -121,6 +123,87 @@ fn a_fault_of_the_wire_does_not_spoil_what_lands_on_a_device() {
         }
         keeps_the_rules(&fakes);
     }
+}
+
+#[test]
+fn a_device_that_is_busy_holds_up_only_its_own_reads() {
+    let fakes = Fakes::install();
+    let engine = faked(&fakes);
+    let bytes = pattern(6 << 20, 5);
+    let server = Server::start(Script::new().object("/o", bytes.clone()));
+    let options = Options::default().with(Key::NumThreads, Value::Int(1)).unwrap();
+    let remote = Remote::new(&engine, &options, &Environment::of(|_| None));
+    let file = remote.open_http(&server.url("/o"), None, options).unwrap();
+    let buf = engine.device_buf(0, bytes.len()).unwrap();
+    fakes.control().set("hold_copies", 1);
+    let transfer = file.read_exact_at(buf, 0);
+    for _ in 0..20 {
+        let mut host = vec![0; 100_000];
+        file.read_exact_into(&mut host, 77).unwrap();
+        assert!(host == bytes[77..100_077]);
+    }
+    assert!(!transfer.wait_for(Duration::from_millis(50)), "its bytes cannot have arrived");
+    assert!(engine.bounce_bytes() <= 12 << 20, "two blocks for each of six tasks: {}", engine.bounce_bytes());
+    fakes.control().set("hold_copies", 0);
+    let (result, buf) = transfer.wait();
+    result.unwrap();
+    assert!(buf.to_vec().unwrap() == bytes);
+    keeps_the_rules(&fakes);
+}
+
+#[test]
+fn any_mix_of_passing_faults_leaves_every_byte_right() {
+    let faults = || {
+        prop_oneof![
+            (0..60_000_u64).prop_map(Fault::ResetAfter),
+            (0..60_000_u64).prop_map(Fault::CloseAfter),
+            Just(Fault::HalfRange),
+            (1..9000_usize).prop_map(Fault::Chunked),
+            Just(Fault::UntilClose),
+            Just(Fault::CloseSilently),
+            Just(Fault::Close),
+            Just(Fault::NoAnswer),
+            Just(Fault::Reset),
+            Just(Fault::Http10),
+            Just(Fault::Interim),
+            Just(Fault::IgnoreRange),
+            Just(Fault::Redirect(307, "/p".into())),
+        ]
+    };
+    let fakes = Fakes::install();
+    fakes.control().set("copy_delay_us", 50);
+    let engine = faked(&fakes);
+    let bytes = pattern(400_000, 3);
+    let cases = (
+        prop::collection::vec((1..14_usize, faults()), 0..9),
+        0..300_000_usize,
+        1..100_000_usize,
+        5000..90_000_u64,
+    );
+    let config = Config { cases: 40, failure_persistence: None, ..Config::default() };
+    let outcome = TestRunner::new(config).run(&cases, |(faults, offset, len, task_size)| {
+        let script = Script::new().object("/o", bytes.clone()).object("/p", bytes.clone());
+        let script =
+            faults.into_iter().fold(script, |script, (number, fault)| script.at(number, "/o", fault));
+        let server = Server::start(script);
+        let mut options = Options::default();
+        options.set(Key::TaskSize, Value::Int(task_size)).unwrap();
+        options.set(Key::BounceBufferSize, Value::Int(7000)).unwrap();
+        options.set(Key::HttpMaxAttempts, Value::Int(20)).unwrap();
+        let remote = Remote::new(&engine, &options, &Environment::of(|_| None));
+        let file = remote.open_http(&server.url("/o"), Some(bytes.len() as u64), options).unwrap();
+        let host = file.read_exact_at(vec![0; len], offset as u64);
+        let device = file.read_exact_at(engine.device_buf(0, len).unwrap(), offset as u64);
+        let (result, host) = host.wait();
+        prop_assert!(result.is_ok(), "host: {result:?}");
+        prop_assert!(host == bytes[offset..offset + len], "host: wrong bytes");
+        let (result, device) = device.wait();
+        prop_assert!(result.is_ok(), "device: {result:?}");
+        prop_assert!(device.to_vec().unwrap() == bytes[offset..offset + len], "device: wrong bytes");
+        Ok(())
+    });
+    outcome.unwrap_or_else(|why| panic!("{why}"));
+    keeps_the_rules(&fakes);
 }
 
 #[test]
