@@ -1,5 +1,5 @@
 //! Remote objects into every kind of memory: the shared suite, and what a device landing owes the driver.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(unsafe_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -149,6 +149,33 @@ fn a_device_that_is_busy_holds_up_only_its_own_reads() {
     result.unwrap();
     assert!(buf.to_vec().unwrap() == bytes);
     keeps_the_rules(&fakes);
+}
+
+#[test]
+fn bytes_land_on_a_device_after_earlier_work_on_the_callers_stream() {
+    for len in [3 << 20, 1000] {
+        let fakes = Fakes::install();
+        let engine = faked(&fakes);
+        let cuda = engine.platform().cuda().unwrap().table().clone();
+        let server = Server::start(Script::new().object("/o", pattern(len, 8)));
+        let remote = Remote::new(&engine, &Options::default(), &Environment::of(|_| None));
+        let file = remote.open_http(&server.url("/o"), None, Options::default()).unwrap();
+        let buf = engine.device_buf(0, len).unwrap();
+        let mut pinned = engine.pinned(0, len).unwrap();
+        pinned.fill(0xAA);
+        // A slow copy over the same buffer, still running when the read is asked for, must not land on top of it.
+        fakes.control().set("copy_delay_us", 50_000);
+        let (address, stream) = (kvikio::IoBuf::address(&buf) as u64, kvikio::sys::cuda::Stream(0));
+        cuda.push_context(engine.platform().cuda().unwrap().primary_context(0).unwrap()).unwrap();
+        // SAFETY: both sides hold `len` bytes and live until the stream is done, which the read waits for.
+        unsafe { cuda.copy_to_device_async(address, pinned.as_ptr(), len, stream) }.unwrap();
+        cuda.pop_context().unwrap();
+        fakes.control().set("copy_delay_us", 0);
+        let (result, buf) = file.read_exact_at(buf, 0).wait();
+        result.unwrap();
+        assert!(buf.to_vec().unwrap() == pattern(len, 8), "{len}");
+        keeps_the_rules(&fakes);
+    }
 }
 
 #[test]
