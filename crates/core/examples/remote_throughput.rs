@@ -84,7 +84,7 @@ fn measure(
     rates.sort_by(f64::total_cmp);
     let median = rates.get(rates.len() / 2).copied().unwrap_or_default();
     let best = rates.last().copied().unwrap_or_default();
-    println!("{what:8} median {median:6.2} GB/s, best {best:6.2} GB/s, client CPU {cpu:5.3} s/GB");
+    println!("{what:8} median {median:8.4} GB/s, best {best:8.4} GB/s, client CPU {cpu:5.3} s/GB");
     Ok(())
 }
 

@@ -1,9 +1,9 @@
 //! An open remote object: its source, its engine and its options, with reads handed to the doorway.
 
 mod open;
+mod probe;
 
 use std::sync::{Arc, LazyLock};
-use std::time::SystemTime;
 
 use crate::engine::source::{Direction, Source};
 use crate::engine::transfer::Transfer;
@@ -14,15 +14,11 @@ use crate::options::{Environment, Options};
 use crate::remote::classify::EndpointType;
 use crate::remote::credentials::keyrings::Keyrings;
 use crate::remote::credentials::variables::Variables;
-use crate::remote::endpoint::{Endpoint, Proof, Refusal};
+use crate::remote::endpoint::Endpoint;
 use crate::remote::object::Object;
-use crate::remote::request::{Answer, Method, Request};
 use crate::remote::transport::{Statistics, Target, Transport};
-use crate::remote::wire::check::Version;
 use crate::remote::wire::retry::Policy;
-
-/// The most bytes of a probe's answer that are read: the range of one byte, or a refusal's explanation.
-const MOST_PROBE: usize = 64 << 10;
+use crate::remote_file::probe::{Probed, probe};
 
 static SHARED: LazyLock<Remote> =
     LazyLock::new(|| Remote::new(Engine::shared(), &Options::default(), &Environment::process()));
@@ -120,7 +116,7 @@ impl RemoteFile {
         let (target, has_ranges) = match size {
             Some(size) => (Target::new(endpoint, size, None, policy).unsure(), None),
             None => {
-                let probed = probe(remote, &*endpoint, &policy);
+                let probed = probe(&remote.transport, &*endpoint, &policy);
                 let Probed { size, version, has_ranges } = probed.map_err(|error| error.during("open"))?;
                 (Target::new(endpoint, size, version, policy), Some(has_ranges))
             }
@@ -273,66 +269,151 @@ impl RemoteFile {
     }
 }
 
-/// What the answer to a probe tells.
-struct Probed {
-    size: u64,
-    version: Option<Version>,
-    has_ranges: bool,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::{Key, Value};
+    use crate::platform::Platform;
+    use crate::remote::endpoint::Refusal;
+    use crate::remote::http::range_header;
+    use crate::remote::request::{Answer, Header, Method, Origin, Request, Scheme};
+    use kvikio_testkit::conformance::pattern;
+    use kvikio_testkit::server::{Fault, Script, Server};
+    use std::ops::Range;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::{Duration, SystemTime};
 
-impl Probed {
-    fn of(size: u64, probe: &Request, answer: &Answer, proof: Proof) -> Self {
-        // Who sends the whole object where a byte was asked for may still say that there are ranges.
-        let says_so = answer.header("accept-ranges").is_some_and(|unit| unit.eq_ignore_ascii_case("bytes"));
-        let is_so = matches!(answer.status, 206 | 416) || (probe.method == Method::Head && says_so);
-        let has_ranges = is_so || proof == Proof::Length;
-        Self { size, version: Version::of_answer(answer), has_ranges }
+    /// An object whose service is asked with a password that may be renewed, at an address that may be learned.
+    #[derive(Debug)]
+    struct Moody {
+        port: u16,
+        passwords: Vec<&'static str>,
+        renewed: AtomicUsize,
+        learned: AtomicUsize,
     }
-}
 
-/// Asks for the size by one request after the other, until one tells it.
-fn probe(remote: &Remote, endpoint: &dyn Endpoint, policy: &Arc<Policy>) -> Result<Probed> {
-    let (mut has_renewed, mut has_learned) = (false, false);
-    let mut first_refusal = None;
-    'anew: loop {
-        for request in endpoint.probes(SystemTime::now()).map_err(|error| error.on(endpoint.subject()))? {
-            let answer = remote.transport.ask(&request, MOST_PROBE, policy);
-            let answer = match answer {
-                Ok(answer) => answer,
-                Err(error) => return Err(first_refusal.unwrap_or(error)),
-            };
-            // A refusal is explained by the service's own words; that of a range may tell the size.
-            let may_tell = answer.status < 300 || answer.status == 416;
-            if may_tell && let Some(size) = endpoint.size(&request, &answer)? {
-                return Ok(Probed::of(size, &request, &answer, endpoint.proof()));
-            }
-            if answer.status < 300 {
-                continue;
-            }
-            let status = answer.status;
-            let error = match endpoint.refused(&answer) {
-                Refusal::Stale(_) if !has_renewed => {
-                    has_renewed = true;
-                    endpoint.renew()?;
-                    continue 'anew;
-                }
-                Refusal::Learned(_) if !has_learned => {
-                    has_learned = true;
-                    continue 'anew;
-                }
-                Refusal::Final(error) | Refusal::Stale(error) | Refusal::Learned(error) => error,
-            };
-            let error = error.on(endpoint.subject()).with_status(status);
-            if policy.is_retryable(status) {
-                // All attempts are spent: another request would meet the same trouble.
-                return Err(first_refusal.unwrap_or(error.retryable().with_attempts(policy.max_attempts)));
-            }
-            first_refusal.get_or_insert(error);
+    impl Moody {
+        fn new(server: &Server, passwords: &[&'static str]) -> Arc<Self> {
+            let url = server.url("");
+            let port = url.trim_end_matches('/').rsplit(':').next().unwrap().parse().unwrap();
+            Arc::new(Self {
+                port,
+                passwords: passwords.to_vec(),
+                renewed: AtomicUsize::new(0),
+                learned: AtomicUsize::new(0),
+            })
         }
-        let subject = endpoint.subject();
-        return Err(first_refusal.unwrap_or_else(|| {
-            let why = format!("cannot get size of {subject}, content-length not provided by the server");
-            Error::new(ErrorKind::Unverified, "open", why).on(subject)
-        }));
+
+        fn request(&self) -> Request {
+            let origin = Origin { scheme: Scheme::Http, host: "127.0.0.1".to_owned(), port: self.port };
+            let path = if self.learned.load(Ordering::SeqCst) > 0 { "/right" } else { "/o" };
+            let known = self.renewed.load(Ordering::SeqCst).min(self.passwords.len() - 1);
+            Request::new(Method::Get, origin, path)
+                .with(Header::secret("authorization", self.passwords[known]))
+        }
+    }
+
+    impl Endpoint for Moody {
+        fn subject(&self) -> String {
+            "moody".to_owned()
+        }
+        fn probes(&self, _now: SystemTime) -> Result<Vec<Request>> {
+            Ok(vec![self.request().with(range_header(&(0..1)))])
+        }
+        fn size(&self, _probe: &Request, answer: &Answer) -> Result<Option<u64>> {
+            let total = answer.header("content-range").and_then(|text| text.rsplit('/').next());
+            Ok(total.and_then(|total| total.parse().ok()))
+        }
+        fn range(&self, range: Range<u64>, _now: SystemTime) -> Result<Request> {
+            Ok(self.request().with(range_header(&range)))
+        }
+        fn refused(&self, answer: &Answer) -> Refusal {
+            let error = Error::new(ErrorKind::Credentials, "read", format!("refused: {}", answer.status));
+            match answer.status {
+                401 => Refusal::Stale(error),
+                400 => {
+                    self.learned.fetch_add(1, Ordering::SeqCst);
+                    Refusal::Learned(error)
+                }
+                _ => Refusal::Final(error),
+            }
+        }
+        fn renew(&self) -> Result<()> {
+            std::thread::sleep(Duration::from_millis(30));
+            self.renewed.fetch_add(1, Ordering::SeqCst);
+            Ok(())
+        }
+    }
+
+    const LEN: usize = 100_000;
+    /// `me:new`, as the server expects it.
+    const NEW: &str = "Basic bWU6bmV3";
+
+    fn open(endpoint: Arc<Moody>, size: Option<u64>) -> Result<RemoteFile> {
+        let engine = Engine::new(Platform::of(None, None, "/".as_ref()), 2);
+        let options = Options::default().with(Key::TaskSize, Value::Int(5000)).unwrap();
+        let remote = Remote::new(&engine, &options, &Environment::of(|_| None));
+        RemoteFile::new(&remote, EndpointType::Http, endpoint, size, options)
+    }
+
+    fn script() -> Script {
+        Script::new().object("/o", pattern(LEN, 1)).object("/right", pattern(LEN, 2))
+    }
+
+    #[test]
+    fn credentials_that_expire_are_renewed_once_for_all_that_are_under_way() {
+        let server = Server::start(script().always("/o", Fault::Private("me:new".into())));
+        let endpoint = Moody::new(&server, &["Basic PLANTED", NEW]);
+        let file = open(endpoint.clone(), Some(LEN as u64)).unwrap();
+        let (result, buf) = file.read_exact_at(vec![0; LEN], 0).wait();
+        result.unwrap();
+        assert!(buf == pattern(LEN, 1));
+        assert_eq!(endpoint.renewed.load(Ordering::SeqCst), 1);
+        assert!(!format!("{file:?}").contains("PLANTED"));
+    }
+
+    #[test]
+    fn credentials_that_stay_refused_are_an_error_after_one_renewal() {
+        let server = Server::start(script().always("/o", Fault::Private("me:new".into())));
+        let endpoint = Moody::new(&server, &["Basic PLANTED"]);
+        let error = open(endpoint.clone(), None).unwrap_err();
+        assert_eq!(
+            (error.kind(), error.status(), error.operation()),
+            (ErrorKind::Credentials, Some(401), "open")
+        );
+        assert_eq!(endpoint.renewed.load(Ordering::SeqCst), 1);
+        let file = open(endpoint, Some(LEN as u64)).unwrap();
+        let error = file.read_exact_into(&mut [0; 10], 0).unwrap_err();
+        assert_eq!(
+            (error.kind(), error.status(), error.attempts()),
+            (ErrorKind::Credentials, Some(401), Some(2))
+        );
+        assert_eq!(error.subject(), Some("moody"));
+        assert!(!format!("{error:?} {error}").contains("PLANTED"));
+    }
+
+    #[test]
+    fn what_a_refusal_teaches_is_tried_at_once() {
+        let server = Server::start(script().always("/o", Fault::Status(400)));
+        let file = open(Moody::new(&server, &[NEW]), None).unwrap();
+        let (result, buf) = file.read_exact_at(vec![0; LEN], 0).wait();
+        result.unwrap();
+        assert!(buf == pattern(LEN, 2));
+        assert_eq!(server.requests().iter().filter(|seen| seen.path() == "/o").count(), 1);
+    }
+
+    #[test]
+    fn a_source_can_be_filled_by_whoever_wraps_it() {
+        let server = Server::start(script());
+        let file = open(Moody::new(&server, &[NEW]), None).unwrap();
+        let pool = crate::memory::bounce::BouncePool::new(crate::memory::bounce::Backing::Plain);
+        let access =
+            crate::engine::source::Access { direct: false, bounce: &pool, block_size: 4096, limit: 1 };
+        let mut buf = vec![0; LEN];
+        let span = crate::memory::buf::lend_mut(&mut buf);
+        assert_eq!(file.source().fill(0, span, access).unwrap(), LEN);
+        assert!(buf == pattern(LEN, 1));
+        let span = crate::memory::buf::lend_mut(&mut buf);
+        assert_eq!(file.source().fill(LEN as u64 - 10, span, access).unwrap(), 10);
     }
 }

@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::engine::carrier::Ticket;
 use crate::error::{Error, Result};
 use crate::process;
-use crate::remote::transport::exchange::{Fetching, Weight};
+use crate::remote::transport::exchange::Fetching;
 use crate::remote::transport::mailbox::Mailbox;
 use crate::remote::transport::reactor::{Job, Mail, Means, Reactor};
 use crate::remote::transport::target::Target;
+use crate::remote::transport::weight::Weight;
 
 /// The loops; their threads come with the first work, and are never waited for.
 #[derive(Debug)]

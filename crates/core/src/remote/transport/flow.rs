@@ -94,15 +94,6 @@ impl Flow {
         })
     }
 
-    /// The least bytes, framing included, that surely come, up to `most`.
-    pub(super) fn beginning(&self, most: usize) -> usize {
-        match &self.rest {
-            Rest::Counted(left) => usize::try_from(*left).map_or(most, |left| left.min(most)),
-            Rest::Chunks(..) => 1,
-            Rest::Open => most,
-        }
-    }
-
     /// True once all that was wanted has come.
     pub(super) fn is_served(&self) -> bool {
         self.skip == 0 && self.take == 0

@@ -93,6 +93,11 @@ impl Opening {
         }
     }
 
+    /// True while the addresses of the host are not known.
+    pub(super) fn is_looking(&self) -> bool {
+        matches!(self.state, State::Looking)
+    }
+
     /// Which socket that is, counted from the first.
     pub(super) fn sockets(&self) -> u32 {
         self.sockets
@@ -138,7 +143,15 @@ impl Opening {
 
     /// What to say where the time is over.
     pub(super) fn too_late(&self, now: Instant) -> String {
-        self.unreachable("Connection timed out", now)
+        match &self.state {
+            State::Shaking(_) => self.unreachable("no answer to the TLS handshake", now),
+            State::Tunnel(..) => self.unreachable("no answer of the proxy", now),
+            State::Looking => {
+                let millis = now.saturating_duration_since(self.began).as_millis();
+                format!("Could not resolve host: {} (no answer after {millis} ms)", self.line.peer().0)
+            }
+            _ => self.unreachable("Connection timed out", now),
+        }
     }
 
     fn unreachable(&self, why: &str, now: Instant) -> String {
@@ -295,5 +308,62 @@ impl Opening {
                 Error::new(ErrorKind::Connection, "connect", words).retryable().because(why)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Environment;
+    use std::net::TcpListener;
+
+    fn opening(host: &str) -> Opening {
+        let origin = Origin { scheme: Scheme::Http, host: host.to_owned(), port: 80 };
+        let trust = Arc::new(Trust::read(&Environment::of(|_| None)));
+        let line = Arc::new(Line { origin, proxy: None });
+        Opening::new(line, trust, Duration::from_secs(5), Instant::now())
+    }
+
+    fn closed() -> SocketAddr {
+        TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    }
+
+    fn finish(opening: &mut Opening) -> Progress {
+        for _ in 0..5000 {
+            match opening.advance(Instant::now()) {
+                Progress::Wait => std::thread::sleep(Duration::from_millis(1)),
+                progress => return progress,
+            }
+        }
+        Progress::Wait
+    }
+
+    #[test]
+    fn addresses_are_tried_in_turn_until_one_answers() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut opening = opening("some.host");
+        opening.resolved(Ok([closed(), closed(), listener.local_addr().unwrap()].into()), Instant::now());
+        assert!(matches!(finish(&mut opening), Progress::Open(_)));
+        assert_eq!(opening.sockets(), 3);
+    }
+
+    #[test]
+    fn where_none_answers_the_error_names_host_and_port() {
+        let mut opening = opening("some.host");
+        opening.resolved(Ok([closed(), closed()].into()), Instant::now());
+        let Progress::Failed(error) = finish(&mut opening) else { panic!("it cannot be open") };
+        assert!(error.message().starts_with("Failed to connect to some.host port 80 after "), "{error}");
+        assert!(error.message().contains("Could not connect to server") && error.is_retryable(), "{error}");
+    }
+
+    #[test]
+    fn an_address_that_does_not_answer_gives_way_to_the_next() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut opening = opening("some.host");
+        // TEST-NET-1 answers nobody, or is unreachable at once: either way it is the next one's turn.
+        let silent = "192.0.2.1:80".parse().unwrap();
+        opening.resolved(Ok([silent, listener.local_addr().unwrap()].into()), Instant::now());
+        let _ = opening.give_up_address(Instant::now());
+        assert!(matches!(finish(&mut opening), Progress::Open(_)));
     }
 }

@@ -216,24 +216,6 @@ fn whole(head: &Head, framing: Framing, expected: &Expected<'_>, version: Option
     Ok((start, end - start, len))
 }
 
-/// True where only the beginning of the body tells whether [`is_error_document`] holds.
-#[must_use]
-pub fn may_be_error_document(head: &Head) -> bool {
-    head.status == 200
-        && head.header("etag").is_none()
-        && head.header("content-type").is_some_and(|value| value.contains("xml"))
-}
-
-/// True where a 200 is an S3-like service's error after all, by the first bytes of the body: such a service may say
-/// "success" before it knows.
-#[must_use]
-pub fn is_error_document(head: &Head, beginning: &[u8]) -> bool {
-    let has = |word: &[u8]| beginning.windows(word.len()).any(|window| window == word);
-    let start = beginning.trim_ascii_start();
-    may_be_error_document(head)
-        && (start.starts_with(b"<Error>") || (start.starts_with(b"<?xml") && has(b"<Error>")))
-}
-
 /// The error for more than was asked for, in the words that KvikIO's users know.
 fn oversized(head: &Head, words: &str) -> Error {
     head.broken(format!("maybe the server doesn't support file ranges? [{words}]"))
@@ -377,6 +359,24 @@ mod tests {
         assert_eq!(refused(&format!("{PART}{twice}")), ErrorKind::Unverified);
         let parts = "Content-Type: Multipart/Byteranges; boundary=x\nContent-Range: bytes 100-109/1000";
         assert_eq!(refused(&format!("{PART}{parts}")), ErrorKind::Unverified);
+    }
+
+    #[test]
+    fn ranges_that_cannot_be_are_not_read() {
+        for text in [
+            "bytes 5-4/10",
+            "bytes 0-10/10",
+            "bytes 0-0/0",
+            "bytes 0-18446744073709551615/*",
+            "bytes -5/10",
+            "bytes",
+        ] {
+            assert_eq!(ContentRange::parse(text), None, "{text}");
+        }
+        let whole = ContentRange { first: 0, last: 9, total: Some(10) };
+        assert_eq!(ContentRange::parse("bytes 0-9/10"), Some(whole));
+        let longer = "HTTP/1.1 206 P\nContent-Length: 11\nContent-Range: bytes 100-110/1000";
+        assert_eq!(refused(longer), ErrorKind::Unverified, "a byte more than was asked for");
     }
 
     #[test]
