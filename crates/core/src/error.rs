@@ -111,16 +111,7 @@ impl Error {
     /// The error for a failed system call.
     #[must_use]
     pub fn from_os(operation: &'static str, code: i32) -> Self {
-        let kind = match code {
-            libc::ENOENT | libc::ENOTDIR => ErrorKind::NotFound,
-            libc::EACCES | libc::EPERM | libc::EROFS => ErrorKind::PermissionDenied,
-            libc::EISDIR => ErrorKind::IsADirectory,
-            libc::ESPIPE | libc::ENXIO => ErrorKind::NotSeekable,
-            libc::ENOSPC | libc::EDQUOT => ErrorKind::StorageFull,
-            libc::EBADF => ErrorKind::WrongMode,
-            _ => ErrorKind::Io,
-        };
-        let mut error = Self::new(kind, operation, strerror(code));
+        let mut error = Self::new(kind_of(code), operation, strerror(code));
         error.0.os_code = Some(code);
         error.0.retryable = matches!(code, libc::EAGAIN | libc::EINTR | libc::EBUSY | libc::ETIMEDOUT);
         error
@@ -138,7 +129,12 @@ impl Error {
     /// The error for a failed cuFile call.
     #[must_use]
     pub fn from_cufile(operation: &'static str, status: CuFileStatus) -> Self {
-        let mut error = Self::new(ErrorKind::CuFile, operation, format!("cuFile: {status}"));
+        // Below cuFile's own codes stand the system's: a full disk is one, whoever noticed.
+        let kind = match kind_of(status.op) {
+            ErrorKind::Io => ErrorKind::CuFile,
+            kind => kind,
+        };
+        let mut error = Self::new(kind, operation, format!("cuFile: {status}"));
         error.0.os_code = Some(status.op);
         error
     }
@@ -257,6 +253,18 @@ impl Error {
     #[must_use]
     pub fn message(&self) -> &str {
         &self.0.message
+    }
+}
+
+fn kind_of(code: i32) -> ErrorKind {
+    match code {
+        libc::ENOENT | libc::ENOTDIR => ErrorKind::NotFound,
+        libc::EACCES | libc::EPERM | libc::EROFS => ErrorKind::PermissionDenied,
+        libc::EISDIR => ErrorKind::IsADirectory,
+        libc::ESPIPE | libc::ENXIO => ErrorKind::NotSeekable,
+        libc::ENOSPC | libc::EDQUOT => ErrorKind::StorageFull,
+        libc::EBADF => ErrorKind::WrongMode,
+        _ => ErrorKind::Io,
     }
 }
 

@@ -91,8 +91,8 @@ impl OpenOptions {
     pub fn open(self, path: impl AsRef<Path>) -> Result<File> {
         let engine = self.engine.unwrap_or_else(|| Engine::shared().clone());
         let file = OpenFile::open(path.as_ref(), self.opening)?;
-        let end = if self.append { Some(AtomicU64::new(file.facts().len)) } else { None };
         let local = Arc::new(LocalFile::new(file, self.options.local_io(), engine.platform().clone())?);
+        let end = self.append.then(|| AtomicU64::new(local.file().facts().len));
         let options = Arc::new(self.options);
         Ok(File { source: local.clone(), local: Some(local), end: end.map(Arc::new), engine, options })
     }

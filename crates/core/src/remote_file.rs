@@ -51,6 +51,7 @@ impl Remote {
     }
 
     /// The loops, also as the way for small requests of credential chains.
+    #[allow(dead_code)] // The openings of services are being built.
     pub(crate) fn transport(&self) -> &Arc<Transport> {
         &self.transport
     }

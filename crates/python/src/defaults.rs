@@ -211,7 +211,10 @@ fn parse(setting: &Setting, value: &Bound<'_, PyAny>) -> PyResult<(Key, Option<V
 /// A number, or a member of an `IntEnum`, from 0 to `end - 1`.
 fn number_below(value: &Bound<'_, PyAny>, end: usize, name: &str) -> PyResult<usize> {
     let number = value.cast::<PyInt>().map_err(|_| {
-        PyTypeError::new_err(format!("{name} is one of its enumeration or an int, not {}", type_name(value)))
+        PyTypeError::new_err(format!(
+            "{name} takes a member of its enumeration (kvikio.CompatMode and the like) or an int, not {}",
+            type_name(value)
+        ))
     })?;
     match number.extract::<usize>() {
         Ok(number) if number < end => Ok(number),

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import memory
+
 PRELUDE = """
 import os, signal, sys, threading, time
 import kvikio, kvikio.defaults, kvikio.exceptions
@@ -59,6 +61,32 @@ if child == 0:
     os._exit(7)
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 assert file.pread(buffer, task_size=1000).get() == 100_000
+"""
+    succeed(code, tmp_path)
+
+
+def test_a_child_may_use_the_gpu_that_its_parent_did_not(tmp_path: Path) -> None:
+    """Host memory alone does not wake the driver, so a forked worker is free to."""
+    try:
+        memory.Driver()
+    except memory.Unavailable as why:
+        pytest.skip(str(why))
+    code = f"""
+sys.path.insert(0, {os.path.dirname(__file__)!r})
+with open(path, "wb") as file:
+    file.write(b"x" * 100_000)
+file = kvikio.CuFile(path)
+assert file.pread(bytearray(100_000)).get() == 100_000
+assert "libcuda" not in open("/proc/self/maps").read()
+child = os.fork()
+if child == 0:
+    import memory, numpy
+    module = memory.module("device")
+    array = module.array(numpy.zeros(100_000, "u1"))
+    assert file.read(array) == 100_000
+    assert bytes(module.host(array)) == b"x" * 100_000
+    os._exit(7)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 """
     succeed(code, tmp_path)
 

@@ -6,5 +6,5 @@
 pub mod conformance;
 pub mod fakes;
 pub mod gate;
-pub mod servers;
 pub mod server;
+pub mod servers;

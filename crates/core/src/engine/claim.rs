@@ -74,6 +74,11 @@ impl Claim {
         self.error.borrow_mut().get_or_insert_with(|| error.after(done));
     }
 
+    /// The source panicked within this task, or within another while this one was under way.
+    pub(crate) fn fail_by_panic(&self) {
+        self.fail(Error::new(ErrorKind::Io, self.flight.direction.verb(), "the source panicked"));
+    }
+
     /// False once there is no point in moving more of this task.
     pub(crate) fn is_open(&self) -> bool {
         !self.is_short.get() && self.error.borrow().is_none()
@@ -87,11 +92,14 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.fail_by_panic();
+        }
         let moved = self.moved.get();
         let outcome = match self.error.take() {
             Some(error) => Outcome::Failed(error),
             None if moved == self.task.len || self.is_short.get() => Outcome::Moved(moved),
-            // Reached only by unwinding out of a source: nothing may be reported as done that is not.
+            // Nothing may be reported as done that is not.
             None => Outcome::Failed(Error::new(
                 ErrorKind::Io,
                 self.flight.direction.verb(),

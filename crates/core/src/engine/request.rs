@@ -128,14 +128,16 @@ impl Engine {
 
     /// The checked piece of memory that an owner holds; its kind is asked for here, once.
     fn span<B: IoBuf>(&self, buf: &B) -> Result<Span> {
-        let memory = match (buf.place(), self.platform().cuda()) {
+        let memory = match buf.place() {
             // Nothing will be touched, so no one need know where it is.
             _ if buf.byte_len() == 0 => Memory::Host,
-            (Place::Host, _) => Memory::Host,
-            (Place::Ask { after }, Ok(cuda)) => cuda.locate(buf.address() as u64, after)?,
-            (Place::Ask { .. }, Err(why)) => {
-                let error = Error::new(ErrorKind::Unavailable, "locate", "there is no CUDA driver");
-                return Err(error.because(why));
+            Place::Host => Memory::Host,
+            // Only now is the driver's library opened: a process that moves host memory never does.
+            Place::Ask { after } => {
+                let cuda = self.platform().cuda().map_err(|why| {
+                    Error::new(ErrorKind::Unavailable, "locate", "there is no CUDA driver").because(why)
+                })?;
+                cuda.locate(buf.address() as u64, after)?
             }
         };
         Ok(span_of(buf, memory))
@@ -196,8 +198,10 @@ impl Engine {
             limit: 2 * threads,
         };
         let carrier = job.source.carrier().filter(|_| job.direction == Direction::Read && plan.count() > 0);
-        let many = plan.count() > 1 || plan.len() > terms.block_size || carrier.is_some();
-        let (marker, trouble) = match self.order(span, plan, many) {
+        let is_small = plan.route() != Route::Host && plan.len() < job.options.gds_threshold();
+        let by_caller = (help == Help::Caller || is_small) && carrier.is_none();
+        let at_once = by_caller && plan.count() == 1 && plan.len() <= terms.block_size;
+        let (marker, trouble) = match self.order(span, plan, at_once) {
             Ok(marker) => (marker, None),
             Err(error) => (None, Some(error)),
         };
@@ -212,8 +216,6 @@ impl Engine {
             carrier.carry(ticket::of(&flight, Some(resources), block_size));
             return flight;
         }
-        let is_small = plan.route() != Route::Host && plan.len() < job.options.gds_threshold();
-        let by_caller = help == Help::Caller || is_small;
         let lanes = threads.min(plan.count());
         for _ in usize::from(by_caller)..lanes {
             let (mine, shared) = (flight.clone(), resources.clone());
@@ -231,16 +233,15 @@ impl Engine {
     }
 
     /// What a device request must come after: the work that the caller has put on its stream so far.
-    fn order(&self, span: Span, plan: Plan, many: bool) -> Result<Option<Marker>> {
-        let (Some(device), Ok(cuda)) = (span.device(), self.platform().cuda()) else { return Ok(None) };
-        if plan.count() == 0 {
-            return Ok(None);
-        }
+    fn order(&self, span: Span, plan: Plan, at_once: bool) -> Result<Option<Marker>> {
+        let Some(device) = span.device().filter(|_| plan.count() > 0) else { return Ok(None) };
+        let Ok(cuda) = self.platform().cuda() else { return Ok(None) };
         match plan.route() {
             Route::Host => Ok(None),
-            Route::Staged if many => cuda.mark(device).map(Some),
-            // One block goes by synchronous copies, which come after the legacy default stream by themselves.
-            Route::Staged => Ok(None),
+            // The caller's own thread waits for the caller's stream.
+            Route::Staged if at_once => Ok(None),
+            // The stream may be gone when a worker comes to it, the mark is ours.
+            Route::Staged => cuda.mark(device).map(Some),
             Route::Direct => {
                 let _entered = cuda.enter(device.context)?;
                 cuda.table()

@@ -307,7 +307,8 @@ impl<B: Send + 'static> Transfer<B> {
     /// Waits for the end of the transfer, at most for `timeout`; true once it has ended.
     #[must_use]
     pub fn wait_for(&self, timeout: Duration) -> bool {
-        self.flight.wait(Some(Instant::now() + timeout))
+        // A time beyond the clock's range is for ever.
+        self.flight.wait(Instant::now().checked_add(timeout))
     }
 
     /// The bytes moved.
