@@ -48,6 +48,8 @@ pub enum ErrorKind {
     Unavailable,
     /// The request belongs to the process before a `fork`.
     Forked,
+    /// The request was given up by its owner.
+    Cancelled,
     /// A URL that cannot be used; the message says what is wrong with it.
     InvalidUrl,
     /// No credentials, or none that the service accepts; the message says what was looked for.
@@ -256,6 +258,18 @@ impl Error {
     }
 }
 
+/// A path may hold anything; a message is one line.
+fn one_line(text: &str) -> std::borrow::Cow<'_, str> {
+    if !text.contains(char::is_control) {
+        return text.into();
+    }
+    let escape = |character: char| match character.is_control() {
+        true => character.escape_default().to_string(),
+        false => character.to_string(),
+    };
+    text.chars().map(escape).collect::<String>().into()
+}
+
 fn kind_of(code: i32) -> ErrorKind {
     match code {
         libc::ENOENT | libc::ENOTDIR => ErrorKind::NotFound,
@@ -281,7 +295,7 @@ impl fmt::Display for Error {
         let inner = &self.0;
         write!(f, "{}", inner.operation)?;
         if let Some(subject) = &inner.subject {
-            write!(f, " {subject}")?;
+            write!(f, " {}", one_line(subject))?;
         }
         if let Some(range) = &inner.range {
             write!(f, " bytes {}..{}", range.start, range.end)?;

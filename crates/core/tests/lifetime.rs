@@ -205,6 +205,18 @@ fn a_source_that_panics_while_device_memory_is_written_to_it_is_an_error() {
 }
 
 #[test]
+fn a_cancelled_transfer_ends_with_the_tasks_that_are_running() {
+    let gate = Gate::closed(vec![7; 400_000]);
+    let transfer = gated(&gate, 2).read_at(vec![0; 400_000], 0);
+    gate.wait_entered(2);
+    transfer.cancel();
+    assert!(!transfer.is_done(), "two tasks write to the buffer");
+    gate.open(Fate::Succeed);
+    assert_eq!(transfer.wait().0.unwrap_err().kind(), ErrorKind::Cancelled);
+    assert_eq!((gate.entered(), gate.finished()), (2, 2));
+}
+
+#[test]
 fn a_wait_may_be_longer_than_the_clock_runs() {
     let gate = Gate::closed(vec![7; 10]);
     gate.open(Fate::Succeed);

@@ -9,6 +9,7 @@ use pyo3::types::PyDict;
 /// The class in `kvikio.exceptions`.
 fn class(error: &Error) -> &'static str {
     match error.kind() {
+        ErrorKind::NotFound if error.code() == Some(libc::ENOTDIR) => "PathError",
         ErrorKind::NotFound => "NotFoundError",
         ErrorKind::PermissionDenied => "AccessDeniedError",
         ErrorKind::IsADirectory => "DirectoryError",
@@ -26,6 +27,7 @@ fn class(error: &Error) -> &'static str {
         ErrorKind::CuFile => "CuFileError",
         ErrorKind::Unavailable => "UnavailableError",
         ErrorKind::Forked => "ForkedError",
+        ErrorKind::Cancelled => "CancelledError",
         _ if error.code().is_some() => "SystemFailure",
         _ => "KvikIOError",
     }

@@ -275,3 +275,20 @@ def test_signals_are_left_as_they_were() -> None:
 
     assert kvikio.__version__
     assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.parametrize("operation", ["read", "write"])
+def test_ctrl_c_in_a_blocking_call_leaves_nothing_running(tmp_path: Path, operation: str) -> None:
+    code = f"""
+kvikio.defaults.set({{"num_threads": 1, "task_size": 1 << 20}})
+buffer = large(1 << 30)
+file = kvikio.CuFile(path, "r+")
+threading.Timer(0.05, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    file.{operation}(buffer)
+    time.sleep(0.2)                     # so fast that it was over: Ctrl-C comes now
+except KeyboardInterrupt:
+    pass
+buffer.append(1)                        # nobody holds the buffer any more: it may change its size
+"""
+    succeed(code, tmp_path)

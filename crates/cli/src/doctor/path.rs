@@ -174,6 +174,7 @@ fn route(section: &mut Section, path: &Path, engine: &Engine, options: &Options,
     }
     if !has_gpu {
         section.fact("route", "host");
+        section.fact("route_reason", "there is no GPU to read into");
         return section.ok("a read goes straight into host memory; there is no GPU to read into (see above)");
     }
     let route = match file.route() {

@@ -233,7 +233,10 @@ impl InFlight {
                 return Err(named(Error::new(ErrorKind::Changed, verb, why)));
             }
             if self.exact {
-                let why = format!("end of file at byte {end}");
+                let why = match reached {
+                    0 => format!("nothing at byte {end} or after it: end of file"),
+                    _ => format!("end of file at byte {end}"),
+                };
                 return Err(named(Error::new(ErrorKind::UnexpectedEof, verb, why).after(reached)));
             }
         }
@@ -309,6 +312,13 @@ impl<B: Send + 'static> Transfer<B> {
     pub fn wait_for(&self, timeout: Duration) -> bool {
         // A time beyond the clock's range is for ever.
         self.flight.wait(Instant::now().checked_add(timeout))
+    }
+
+    /// Gives the rest up: what is running ends, nothing new begins, and the result is [`ErrorKind::Cancelled`]. Does not
+    /// wait; a transfer whose tasks are all done stays a success.
+    pub fn cancel(&self) {
+        let verb = self.flight.direction.verb();
+        self.flight.abandon_rest(|| Error::new(ErrorKind::Cancelled, verb, "it was cancelled"));
     }
 
     /// The bytes moved.

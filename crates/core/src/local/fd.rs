@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Statx, StatxFlags};
+use rustix::io::Errno;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::align::page_size;
@@ -69,8 +70,15 @@ impl OpenFile {
         };
         let mut flags = access | OFlags::CLOEXEC | OFlags::NONBLOCK;
         flags.set(OFlags::CREATE, opening.create);
-        let open = || rustix::fs::open(path, flags, Mode::from_raw_mode(opening.mode));
-        let fd = retry(open).map_err(|errno| failed("open", path, errno))?;
+        let open = |flags| retry(|| rustix::fs::open(path, flags, Mode::from_raw_mode(opening.mode)));
+        let fd = match open(flags) {
+            // Another program holds a lease on the file, and is being asked to let go: that is worth the wait.
+            Err(Errno::AGAIN) if std::fs::metadata(path).is_ok_and(|facts| facts.is_file()) => {
+                open(flags - OFlags::NONBLOCK)
+            }
+            answer => answer,
+        }
+        .map_err(|errno| failed("open", path, errno))?;
         let stat = examine(&fd).map_err(|errno| failed("open", path, errno))?;
         match FileType::from_raw_mode(stat.stx_mode.into()) {
             FileType::Directory => {

@@ -11,6 +11,7 @@ from typing import Any
 
 __all__ = [
     "AccessDeniedError",
+    "CancelledError",
     "ChangedError",
     "ClosedError",
     "CuFileError",
@@ -23,6 +24,7 @@ __all__ = [
     "NotSeekableError",
     "OffsetOverflowError",
     "OutOfRangeError",
+    "PathError",
     "ReadOnlyBufferError",
     "StorageFullError",
     "SystemFailure",
@@ -96,6 +98,10 @@ class NotFoundError(KvikIOError, FileNotFoundError, RuntimeError):
     """The path does not exist."""
 
 
+class PathError(KvikIOError, NotADirectoryError, RuntimeError):
+    """A part of the path that has to be a directory is none."""
+
+
 class AccessDeniedError(KvikIOError, PermissionError, RuntimeError):
     """The system refused access, or the file system is mounted read-only."""
 
@@ -158,6 +164,10 @@ class CuFileError(KvikIOError, RuntimeError):
 
 class UnavailableError(KvikIOError, RuntimeError):
     """What the request needs is not there: no driver, no device, no cuFile."""
+
+
+class CancelledError(KvikIOError, RuntimeError):
+    """The request was given up while it ran."""
 
 
 class ForkedError(KvikIOError, RuntimeError):
