@@ -101,9 +101,8 @@ impl IOFuture {
     /// gives the rest of it up and waits for what is running, so that nobody's memory changes behind their back.
     pub(crate) fn get_or_stop(&self, py: Python<'_>) -> PyResult<usize> {
         let answer = self.get(py);
-        if answer.is_err()
-            && let Some(flight) = self.flight().clone()
-        {
+        let running = self.flight().clone().filter(|_| answer.is_err() && !self.is_foreign());
+        if let Some(flight) = running {
             flight.cancel();
             gil::detached(py, || while !flight.wait_for(Duration::from_secs(3600)) {});
             self.settle(py, flight);
