@@ -77,7 +77,8 @@ with open(path, "wb") as file:
     file.write(b"x" * 100_000)
 file = kvikio.CuFile(path)
 assert file.pread(bytearray(100_000)).get() == 100_000
-assert "libcuda" not in open("/proc/self/maps").read()
+with open("/proc/self/maps") as maps:
+    assert "libcuda" not in maps.read()
 child = os.fork()
 if child == 0:
     import memory, numpy
