@@ -47,7 +47,7 @@ impl Remote {
     /// What the loops have done so far.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
-        self.transport.statistics()
+        self.transport().statistics()
     }
 
     /// The loops, also as the way for small requests of credential chains.
@@ -212,7 +212,7 @@ fn probe(remote: &Remote, endpoint: &dyn Endpoint, policy: &Arc<Policy>) -> Resu
             if let Some(size) = endpoint.size(&request, &answer)? {
                 return Ok((size, Version::of_answer(&answer)));
             }
-            if answer.status < 400 {
+            if answer.status < 300 {
                 continue;
             }
             let status = answer.status;
@@ -235,5 +235,153 @@ fn probe(remote: &Remote, endpoint: &dyn Endpoint, policy: &Arc<Policy>) -> Resu
             let why = format!("cannot get size of {subject}, content-length not provided by the server");
             Error::new(ErrorKind::Unverified, "open", why).on(subject)
         }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::{Key, Value};
+    use crate::platform::Platform;
+    use crate::remote::http::range_header;
+    use crate::remote::request::{Answer, Header, Method, Origin, Request, Scheme};
+    use kvikio_testkit::conformance::pattern;
+    use kvikio_testkit::server::{Fault, Script, Server};
+    use std::ops::Range;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    /// An object whose service is asked with a password that may be renewed, at an address that may be learned.
+    #[derive(Debug)]
+    struct Moody {
+        port: u16,
+        passwords: Vec<&'static str>,
+        renewed: AtomicUsize,
+        learned: AtomicUsize,
+    }
+
+    impl Moody {
+        fn new(server: &Server, passwords: &[&'static str]) -> Arc<Self> {
+            let url = server.url("");
+            let port = url.trim_end_matches('/').rsplit(':').next().unwrap().parse().unwrap();
+            Arc::new(Self {
+                port,
+                passwords: passwords.to_vec(),
+                renewed: AtomicUsize::new(0),
+                learned: AtomicUsize::new(0),
+            })
+        }
+
+        fn request(&self) -> Request {
+            let origin = Origin { scheme: Scheme::Http, host: "127.0.0.1".to_owned(), port: self.port };
+            let path = if self.learned.load(Ordering::SeqCst) > 0 { "/right" } else { "/o" };
+            let known = self.renewed.load(Ordering::SeqCst).min(self.passwords.len() - 1);
+            Request::new(Method::Get, origin, path)
+                .with(Header::secret("authorization", self.passwords[known]))
+        }
+    }
+
+    impl Endpoint for Moody {
+        fn subject(&self) -> String {
+            "moody".to_owned()
+        }
+        fn probes(&self, _now: SystemTime) -> Result<Vec<Request>> {
+            Ok(vec![self.request().with(range_header(&(0..1)))])
+        }
+        fn size(&self, _probe: &Request, answer: &Answer) -> Result<Option<u64>> {
+            let total = answer.header("content-range").and_then(|text| text.rsplit('/').next());
+            Ok(total.and_then(|total| total.parse().ok()))
+        }
+        fn range(&self, range: Range<u64>, _now: SystemTime) -> Result<Request> {
+            Ok(self.request().with(range_header(&range)))
+        }
+        fn refused(&self, answer: &Answer) -> Refusal {
+            let error = Error::new(ErrorKind::Credentials, "read", format!("refused: {}", answer.status));
+            match answer.status {
+                401 => Refusal::Stale(error),
+                400 => {
+                    self.learned.fetch_add(1, Ordering::SeqCst);
+                    Refusal::Learned(error)
+                }
+                _ => Refusal::Final(error),
+            }
+        }
+        fn renew(&self) -> Result<()> {
+            std::thread::sleep(Duration::from_millis(30));
+            self.renewed.fetch_add(1, Ordering::SeqCst);
+            Ok(())
+        }
+    }
+
+    const LEN: usize = 100_000;
+    /// `me:new`, as the server expects it.
+    const NEW: &str = "Basic bWU6bmV3";
+
+    fn open(endpoint: Arc<Moody>, size: Option<u64>) -> Result<RemoteFile> {
+        let engine = Engine::new(Platform::of(None, None, "/".as_ref()), 2);
+        let options = Options::default().with(Key::TaskSize, Value::Int(5000)).unwrap();
+        let remote = Remote::new(&engine, &options, &Environment::of(|_| None));
+        RemoteFile::new(&remote, endpoint, size, options)
+    }
+
+    fn script() -> Script {
+        Script::new().object("/o", pattern(LEN, 1)).object("/right", pattern(LEN, 2))
+    }
+
+    #[test]
+    fn credentials_that_expire_are_renewed_once_for_all_that_are_under_way() {
+        let server = Server::start(script().always("/o", Fault::Private("me:new".into())));
+        let endpoint = Moody::new(&server, &["Basic PLANTED", NEW]);
+        let file = open(endpoint.clone(), Some(LEN as u64)).unwrap();
+        let (result, buf) = file.read_exact_at(vec![0; LEN], 0).wait();
+        result.unwrap();
+        assert!(buf == pattern(LEN, 1));
+        assert_eq!(endpoint.renewed.load(Ordering::SeqCst), 1);
+        assert!(!format!("{file:?}").contains("PLANTED"));
+    }
+
+    #[test]
+    fn credentials_that_stay_refused_are_an_error_after_one_renewal() {
+        let server = Server::start(script().always("/o", Fault::Private("me:new".into())));
+        let endpoint = Moody::new(&server, &["Basic PLANTED"]);
+        let error = open(endpoint.clone(), None).unwrap_err();
+        assert_eq!(
+            (error.kind(), error.status(), error.operation()),
+            (ErrorKind::Credentials, Some(401), "open")
+        );
+        assert_eq!(endpoint.renewed.load(Ordering::SeqCst), 1);
+        let file = open(endpoint, Some(LEN as u64)).unwrap();
+        let error = file.read_exact_into(&mut [0; 10], 0).unwrap_err();
+        assert_eq!(
+            (error.kind(), error.status(), error.attempts()),
+            (ErrorKind::Credentials, Some(401), Some(2))
+        );
+        assert_eq!(error.subject(), Some("moody"));
+        assert!(!format!("{error:?} {error}").contains("PLANTED"));
+    }
+
+    #[test]
+    fn what_a_refusal_teaches_is_tried_at_once() {
+        let server = Server::start(script().always("/o", Fault::Status(400)));
+        let file = open(Moody::new(&server, &[NEW]), None).unwrap();
+        let (result, buf) = file.read_exact_at(vec![0; LEN], 0).wait();
+        result.unwrap();
+        assert!(buf == pattern(LEN, 2));
+        assert_eq!(server.requests().iter().filter(|seen| seen.path() == "/o").count(), 1);
+    }
+
+    #[test]
+    fn a_source_can_be_filled_by_whoever_wraps_it() {
+        let server = Server::start(script());
+        let file = open(Moody::new(&server, &[NEW]), None).unwrap();
+        let pool = crate::memory::bounce::BouncePool::new(crate::memory::bounce::Backing::Plain);
+        let access =
+            crate::engine::source::Access { direct: false, bounce: &pool, block_size: 4096, limit: 1 };
+        let mut buf = vec![0; LEN];
+        let span = crate::memory::buf::lend_mut(&mut buf);
+        assert_eq!(file.source().fill(0, span, access).unwrap(), LEN);
+        assert!(buf == pattern(LEN, 1));
+        let span = crate::memory::buf::lend_mut(&mut buf);
+        assert_eq!(file.source().fill(LEN as u64 - 10, span, access).unwrap(), 10);
     }
 }

@@ -23,6 +23,9 @@ pub(crate) trait Tasks: Debug + Send + Sync {
     /// Takes the next task: where in the source, where to, and whom to tell. `None` once all are taken or one failed.
     fn claim(&self) -> Option<(u64, Span, Box<dyn Report>)>;
 
+    /// True while there are tasks that nobody has taken.
+    fn has_more(&self) -> bool;
+
     /// False once the transfer has failed: nobody will look at further bytes.
     fn is_wanted(&self) -> bool;
 
@@ -43,6 +46,9 @@ pub(crate) trait Report: Send {
 
     /// The task failed; the first error stays.
     fn fail(&self, error: Error);
+
+    /// The task is not gone on with, because the transfer has failed already.
+    fn withdraw(&self);
 }
 
 /// The right to take tasks of one transfer. When the last clone and the last order are gone, tasks that nobody has
@@ -72,6 +78,11 @@ impl Ticket {
     pub(crate) fn next(&self) -> Option<Order> {
         let (offset, span, report) = self.tasks.claim()?;
         Some(Order { offset, span, report, ticket: self.clone() })
+    }
+
+    /// True while there are tasks that nobody has taken.
+    pub(crate) fn has_more(&self) -> bool {
+        self.tasks.has_more()
     }
 
     /// Fails the transfer before its tasks are taken.
@@ -116,6 +127,11 @@ impl Order {
     /// As [`Report::fail`].
     pub(crate) fn fail(&self, error: Error) {
         self.report.fail(error);
+    }
+
+    /// As [`Report::withdraw`].
+    pub(crate) fn withdraw(&self) {
+        self.report.withdraw();
     }
 
     /// What copies to the device must come after.

@@ -37,6 +37,7 @@ pub(crate) struct Claim {
     pub(crate) task: Task,
     moved: Cell<usize>,
     is_short: Cell<bool>,
+    is_withdrawn: Cell<bool>,
     error: RefCell<Option<Error>>,
 }
 
@@ -48,6 +49,7 @@ impl Claim {
             task,
             moved: Cell::new(0),
             is_short: Cell::new(false),
+            is_withdrawn: Cell::new(false),
             error: RefCell::new(None),
         })
     }
@@ -79,6 +81,11 @@ impl Claim {
         self.fail(Error::new(ErrorKind::Io, self.flight.direction.verb(), "the source panicked"));
     }
 
+    /// Nobody wants the rest: the transfer has failed elsewhere.
+    pub(crate) fn withdraw(&self) {
+        self.is_withdrawn.set(true);
+    }
+
     /// False once there is no point in moving more of this task.
     pub(crate) fn is_open(&self) -> bool {
         !self.is_short.get() && self.error.borrow().is_none()
@@ -98,6 +105,7 @@ impl Drop for Claim {
         let moved = self.moved.get();
         let outcome = match self.error.take() {
             Some(error) => Outcome::Failed(error),
+            None if self.is_withdrawn.get() && !self.flight.is_wanted() => Outcome::Withdrawn,
             None if moved == self.task.len || self.is_short.get() => Outcome::Moved(moved),
             // Nothing may be reported as done that is not.
             None => Outcome::Failed(Error::new(

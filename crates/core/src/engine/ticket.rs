@@ -36,6 +36,10 @@ impl Tasks for Open {
         Some((claim.task.offset, span, Box::new(claim)))
     }
 
+    fn has_more(&self) -> bool {
+        self.flight.has_more()
+    }
+
     fn is_wanted(&self) -> bool {
         self.flight.is_wanted()
     }
@@ -69,6 +73,10 @@ impl Report for Claim {
 
     fn fail(&self, error: Error) {
         Self::fail(self, error);
+    }
+
+    fn withdraw(&self) {
+        Self::withdraw(self);
     }
 }
 
@@ -135,6 +143,21 @@ mod tests {
         drop(first);
         assert!(ticket.next().is_none() && flight.has_ended());
         assert_eq!(flight.result().unwrap_err().done(), Some(0), "a half is not counted on");
+    }
+
+    #[test]
+    fn a_task_withdrawn_after_another_failed_leaves_that_one_s_error() {
+        let mut buf = vec![0; 10_000];
+        let flight = flight(&mut buf, 5000);
+        let ticket = of(&flight, None, None);
+        let (first, second) = (ticket.next().unwrap(), ticket.next().unwrap());
+        assert!(!ticket.has_more());
+        second.fail(Error::new(ErrorKind::NotFound, "read", "gone"));
+        drop(second);
+        assert!(!first.is_wanted() && !flight.has_ended());
+        first.withdraw();
+        drop(first);
+        assert_eq!(flight.result().unwrap_err().kind(), ErrorKind::NotFound);
     }
 
     #[test]

@@ -51,6 +51,8 @@ pub(crate) enum Outcome {
     Moved(usize),
     /// It failed.
     Failed(Error),
+    /// It was not gone on with, since another one had failed.
+    Withdrawn,
 }
 
 impl std::fmt::Debug for InFlight {
@@ -131,6 +133,7 @@ impl InFlight {
                 }
             }
             Outcome::Failed(error) => Self::keep_first(&mut state, task.offset, error),
+            Outcome::Withdrawn => {}
         }
         self.end_if_done(state);
     }
@@ -149,6 +152,12 @@ impl InFlight {
             Self::keep_first(&mut state, u64::MAX, why());
             self.end_if_done(state);
         }
+    }
+
+    /// True while there are tasks that nobody has taken.
+    pub(crate) fn has_more(&self) -> bool {
+        let state = self.state();
+        state.failed.is_none() && state.next < self.plan.count()
     }
 
     /// False once the request has failed.

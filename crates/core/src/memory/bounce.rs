@@ -82,6 +82,23 @@ impl BouncePool {
         self.obtain(block_size, limit, context, Patience::GiveUp).ok().flatten()
     }
 
+    /// As [`BouncePool::try_lease`], but where no memory is to be had and no block is out that could come back, that
+    /// is an error.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Cuda`] in the driver's words.
+    pub fn lease_now(
+        self: &Arc<Self>,
+        block_size: usize,
+        limit: usize,
+        context: Context,
+    ) -> Result<Option<Lease>> {
+        match self.obtain(block_size, limit, context, Patience::GiveUp) {
+            Err(_) if self.state().leased > 0 => Ok(None),
+            outcome => outcome,
+        }
+    }
+
     fn obtain(
         self: &Arc<Self>,
         block_size: usize,

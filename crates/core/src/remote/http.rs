@@ -5,8 +5,8 @@ use std::time::SystemTime;
 
 use crate::error::Result;
 use crate::remote::endpoint::{Endpoint, Refusal};
-use crate::remote::refusal::{self, Words};
 use crate::remote::request::{Answer, Header, Method, Origin, Request};
+use crate::remote::s3::refused;
 use crate::remote::secret::Secret;
 use crate::remote::size::{self, Told};
 use crate::remote::url::Url;
@@ -67,7 +67,8 @@ impl Endpoint for HttpEndpoint {
     }
 
     fn refused(&self, answer: &Answer) -> Refusal {
-        Refusal::Final(refusal::explain(answer, &Words::default(), &self.subject))
+        // Many servers speak S3, or answer as it does; the others say nothing that is understood here.
+        Refusal::Final(refused::of_link(answer, &self.subject))
     }
 }
 
@@ -110,5 +111,10 @@ mod tests {
         let Refusal::Final(error) = endpoint.refused(&answer(404)) else { panic!("not final") };
         assert_eq!(error.kind(), ErrorKind::NotFound);
         assert_eq!(error.to_string(), "read http://h/x: The requested URL returned error: 404");
+        let mut expired = answer(403);
+        expired.body =
+            b"<Error><Code>AccessDenied</Code><Message>Request has expired</Message></Error>".to_vec();
+        let Refusal::Final(error) = endpoint.refused(&expired) else { panic!("not final") };
+        assert!(error.message().contains("this presigned link expired: make a new one"), "{error}");
     }
 }

@@ -205,3 +205,6 @@ pub fn infer(url: &str, variables: &Variables) -> Result<EndpointType> {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod real_servers;

@@ -4,6 +4,7 @@ pub mod hadoop;
 pub mod http;
 pub mod nginx;
 pub mod python;
+pub mod s3;
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};

@@ -10,8 +10,8 @@ use crate::servers::{Running, free_port};
 
 /// The user who may read below `/private/`.
 pub const USER: &str = "reader";
-/// That user's password.
-pub const PASSWORD: &str = "pass:word";
+/// That user's password. No colon: nginx ends a password there.
+pub const PASSWORD: &str = "p@ss/w%rd";
 
 /// A running nginx.
 #[derive(Debug)]

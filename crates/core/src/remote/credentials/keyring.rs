@@ -16,6 +16,8 @@ use crate::remote::credentials::keys::Keys;
 const AHEAD: Duration = Duration::from_secs(300);
 /// Keys younger than this are what another thread has just obtained: no need to ask again.
 const YOUNG: Duration = Duration::from_secs(1);
+/// A service that gives the same keys until they end is not asked more often than this.
+const REST: Duration = Duration::from_secs(15);
 /// Whoever waits for another thread's renewal gives up after so long.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Keys that end soon and could not be renewed are tried again after so long.
@@ -87,7 +89,7 @@ impl Keyring {
         let Some(keys) = self.held.load_full() else {
             return Err(Error::new(ErrorKind::Credentials, "read", "no credentials have been obtained yet"));
         };
-        if keys.end_within(AHEAD, now) && self.can_renew() && keys.since.elapsed() > YOUNG {
+        if keys.end_within(AHEAD, now) && self.can_renew() && keys.since.elapsed() > REST {
             self.renew_aside();
         }
         Ok(keys)
@@ -237,7 +239,7 @@ mod tests {
     /// As if the keys had been obtained a while ago.
     fn age(keyring: &Keyring) {
         let mut keys = Keys::clone(&keyring.held.load_full().unwrap());
-        keys.since = Instant::now().checked_sub(Duration::from_secs(10)).unwrap();
+        keys.since = Instant::now().checked_sub(REST * 2).unwrap();
         keyring.held.store(Some(Arc::new(keys)));
     }
 

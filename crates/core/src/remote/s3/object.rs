@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwapOption;
@@ -28,6 +28,9 @@ pub struct S3Object {
     subject: String,
     place: Place,
     region: ArcSwapOption<String>,
+    /// Whether the region is the service's word. Requests that were on their way when it was learned are refused as
+    /// the first was; they too are asked once more.
+    has_learned: AtomicBool,
     /// `None`: requests are not signed.
     keyring: Option<Arc<Keyring>>,
     /// Seconds that the service's clock is ahead of ours.
@@ -39,7 +42,7 @@ impl S3Object {
     #[must_use]
     pub fn new(subject: String, place: Place, region: Option<String>, keyring: Option<Arc<Keyring>>) -> Self {
         let region = ArcSwapOption::from(region.map(Arc::new));
-        Self { subject, place, region, keyring, skew: AtomicI64::new(0) }
+        Self { subject, place, region, has_learned: AtomicBool::new(false), keyring, skew: AtomicI64::new(0) }
     }
 
     fn signed(&self, request: Request, now: SystemTime) -> Result<Request> {
@@ -57,25 +60,30 @@ impl S3Object {
         self.place.locate(self.region.load().as_ref().map(|region| region.as_str()))
     }
 
-    /// Takes over the bucket's region; false where it is known already.
-    fn learn_region(&self, said: &Said) -> bool {
+    /// Takes over the bucket's region; false where the request cannot have been signed for another.
+    fn learn_region(&self, answer: &Answer, said: &Said) -> bool {
         let Some(region) = &said.region else { return false };
-        let is_known = self.region.load().as_ref().is_some_and(|known| known.as_str() == region);
-        if !is_known {
+        if self.region.load().as_ref().is_none_or(|known| known.as_str() != region) {
             self.region.store(Some(Arc::new(region.clone())));
+            self.has_learned.store(true, Ordering::Relaxed);
+            return true;
         }
-        !is_known
+        let is_about_regions = match said.words.code.as_deref() {
+            Some(code) => matches!(code, "PermanentRedirect" | "AuthorizationHeaderMalformed"),
+            None => answer.status != 403,
+        };
+        is_about_regions && self.has_learned.load(Ordering::Relaxed)
     }
 
-    /// Takes over the service's clock; false where it agrees with what we sent.
+    /// Takes over the service's clock; false where ours agrees with it, and always did.
     fn learn_clock(&self, answer: &Answer, now: SystemTime) -> bool {
         let theirs = answer.header("date").and_then(|date| Timestamp::parse_rfc2822(date).ok());
         let ours =
             now.duration_since(SystemTime::UNIX_EPOCH).ok().and_then(|d| i64::try_from(d.as_secs()).ok());
         let (Some(theirs), Some(ours)) = (theirs, ours) else { return false };
         let skew = theirs.as_second().saturating_sub(ours);
-        let known = self.skew.swap(skew, Ordering::Relaxed);
-        skew.saturating_sub(known).saturating_abs() > SKEW
+        self.skew.store(skew, Ordering::Relaxed);
+        skew.saturating_abs() > SKEW
     }
 
     fn error(&self, answer: &Answer, said: &Said) -> Error {
@@ -146,7 +154,7 @@ impl Endpoint for S3Object {
         let said = refused::read(answer);
         let error = self.error(answer, &said);
         let may_be_elsewhere = matches!(answer.status, 301 | 302 | 307 | 308 | 400 | 403);
-        if may_be_elsewhere && self.learn_region(&said) {
+        if may_be_elsewhere && self.learn_region(answer, &said) {
             return Refusal::Learned(error);
         }
         let is_clock = said.words.code.as_deref() == Some("RequestTimeTooSkewed");

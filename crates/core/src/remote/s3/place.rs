@@ -141,6 +141,8 @@ pub fn checked_region(region: String) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn located(place: &Place, region: Option<&str>) -> String {
@@ -221,6 +223,16 @@ mod tests {
         assert_eq!(checked_region("us-east-1".to_owned()).unwrap(), "us-east-1");
         for bad in ["", "x.evil.example/", "a b", "a\r\nb", "r@"] {
             assert!(checked_region(bad.to_owned()).is_err(), "{bad:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_url_made_of_a_key_leads_back_to_the_key(key in "\\PC{1,20}|[/.%a+]{1,8}") {
+            let by_key = Place::of("b", &key, Some("http://h")).unwrap();
+            let (origin, target) = by_key.locate(None);
+            let (by_url, _) = Place::at(&format!("http://{origin}{target}")).unwrap();
+            prop_assert_eq!(by_url, by_key);
         }
     }
 }

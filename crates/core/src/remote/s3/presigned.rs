@@ -6,7 +6,6 @@ use std::time::SystemTime;
 use crate::error::{Error, ErrorKind, Result};
 use crate::remote::endpoint::{Endpoint, Refusal};
 use crate::remote::http::range_header;
-use crate::remote::refusal;
 use crate::remote::request::{Answer, Method, Origin, Request};
 use crate::remote::s3::refused;
 use crate::remote::secret::Secret;
@@ -61,28 +60,7 @@ impl Endpoint for PresignedObject {
     }
 
     fn refused(&self, answer: &Answer) -> Refusal {
-        let said = refused::read(answer);
-        let code = said.words.code.as_deref().unwrap_or_default();
-        let message = said.words.message.as_deref().unwrap_or_default();
-        let of = |kind, advice: &str| refusal::of_kind(kind, answer, &said.words, advice, &self.subject);
-        let is_expired = message.to_ascii_lowercase().contains("expired");
-        Refusal::Final(match code {
-            "ExpiredToken" => of(
-                ErrorKind::Credentials,
-                "the credentials that signed this link have expired: make a new link",
-            ),
-            "AccessDenied" if is_expired => {
-                let when = said.expired.as_ref().map(|when| format!(" on {when}")).unwrap_or_default();
-                let advice = format!("this presigned link expired{when}: make a new one");
-                of(ErrorKind::Credentials, &advice)
-            }
-            "SignatureDoesNotMatch" | "InvalidAccessKeyId" => of(
-                ErrorKind::Credentials,
-                "the link's signature is not good: it may have been cut or changed",
-            ),
-            "NoSuchKey" | "NoSuchBucket" => of(ErrorKind::NotFound, ""),
-            _ => refusal::explain(answer, &said.words, &self.subject),
-        })
+        Refusal::Final(refused::of_link(answer, &self.subject))
     }
 }
 

@@ -1,6 +1,7 @@
 //! What S3 says when it refuses: an XML document, or a header or two where there is no body.
 
-use crate::remote::refusal::{Words, shown};
+use crate::error::{Error, ErrorKind};
+use crate::remote::refusal::{self, Words, shown};
 use crate::remote::request::Answer;
 
 /// What was said, and what can be learned from it.
@@ -31,6 +32,30 @@ pub fn read(answer: &Answer) -> Said {
         },
         region: region.filter(is_region),
         expired: element(body, "Expires"),
+    }
+}
+
+/// What a refusal means where the request was a plain link, perhaps one that carries a signature.
+#[must_use]
+pub fn of_link(answer: &Answer, subject: &str) -> Error {
+    let said = read(answer);
+    let code = said.words.code.as_deref().unwrap_or_default();
+    let message = said.words.message.as_deref().unwrap_or_default();
+    let of = |kind, advice: &str| refusal::of_kind(kind, answer, &said.words, advice, subject);
+    let is_expired = message.to_ascii_lowercase().contains("expired");
+    match code {
+        "ExpiredToken" => {
+            of(ErrorKind::Credentials, "the credentials that signed this link have expired: make a new link")
+        }
+        "AccessDenied" if is_expired => {
+            let when = said.expired.as_ref().map(|when| format!(" on {when}")).unwrap_or_default();
+            of(ErrorKind::Credentials, &format!("this presigned link expired{when}: make a new one"))
+        }
+        "SignatureDoesNotMatch" | "InvalidAccessKeyId" => {
+            of(ErrorKind::Credentials, "the link's signature is not good: it may have been cut or changed")
+        }
+        "NoSuchKey" | "NoSuchBucket" => of(ErrorKind::NotFound, ""),
+        _ => refusal::explain(answer, &said.words, subject),
     }
 }
 

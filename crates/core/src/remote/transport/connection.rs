@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::remote::request::Method;
-use crate::remote::transport::exchange::{Ending, Exchange, Room};
-use crate::remote::transport::flow::{Flow, Want};
+use crate::remote::transport::exchange::{Ending, Exchange};
+use crate::remote::transport::flow::Flow;
 use crate::remote::transport::lookup::Addresses;
 use crate::remote::transport::opening::{Line, Opening, Progress};
 use crate::remote::transport::stream::Stream;
@@ -18,17 +18,14 @@ use crate::remote::wire::retry::Fault;
 
 /// Bytes received at once where a head is expected: the beginning of the body that comes along is copied.
 const HEAD: usize = 4 << 10;
-/// Bytes received at once where framing or unwanted bytes are expected.
-const ELSEWHERE: usize = 64 << 10;
-/// The most bytes after the wanted ones that are read to keep a connection.
-const MOST_TAIL: u64 = 64 << 10;
 /// How long an idle connection is kept. Many servers close after 60 s; some ways there forget connections silently.
 const KEEP: Duration = Duration::from_secs(30);
 /// The most bytes that one connection may land before others get their turn.
 const TURN: usize = 4 << 20;
 
+/// Where a connection is in its life.
 #[derive(Debug)]
-enum Phase {
+pub(super) enum Phase {
     Opening(Opening),
     /// The request is being sent, or the head of the answer expected.
     Asking,
@@ -57,23 +54,23 @@ pub(super) enum Step {
 /// A connection, and the exchange that it serves.
 #[derive(Debug)]
 pub(super) struct Connection {
-    line: Arc<Line>,
-    phase: Phase,
-    stream: Option<Stream>,
-    sockets: u32,
+    pub(super) line: Arc<Line>,
+    pub(super) phase: Phase,
+    pub(super) stream: Option<Stream>,
+    pub(super) sockets: u32,
     /// The request, and how much of it has been sent.
-    out: Vec<u8>,
-    sent: usize,
+    pub(super) out: Vec<u8>,
+    pub(super) sent: usize,
     /// Bytes received, of which those before `used` are done with.
-    come: Vec<u8>,
-    used: usize,
-    method: Method,
-    keeps_alive: bool,
+    pub(super) come: Vec<u8>,
+    pub(super) used: usize,
+    pub(super) method: Method,
+    pub(super) keeps_alive: bool,
     /// Answers that came to their end.
-    served: u64,
+    pub(super) served: u64,
     /// The last time something came or went.
-    active: Instant,
-    exchange: Option<Box<Exchange>>,
+    pub(super) active: Instant,
+    pub(super) exchange: Option<Box<Exchange>>,
 }
 
 impl Connection {
@@ -142,6 +139,16 @@ impl Connection {
     pub(super) fn is_quiet(&mut self) -> bool {
         !matches!(self.phase, Phase::Idle)
             || matches!(self.receive(1), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+    }
+
+    /// True where it may be given an exchange.
+    pub(super) fn is_idle(&self) -> bool {
+        matches!(self.phase, Phase::Idle)
+    }
+
+    /// True while it waits for the addresses of its host.
+    pub(super) fn is_looking(&self) -> bool {
+        matches!(&self.phase, Phase::Opening(opening) if opening.is_looking())
     }
 
     /// Which socket it is on, counted from the first that was tried.
@@ -280,130 +287,12 @@ impl Connection {
         Ok(None)
     }
 
-    /// Reads the body up to the last byte that is wanted.
-    fn read_body(&mut self, now: Instant, turn: &mut usize) -> Outcome {
-        let (Phase::Body(flow), Some(exchange), Some(stream)) =
-            (&mut self.phase, &mut self.exchange, &mut self.stream)
-        else {
-            return Ok(Some(Step::Close));
-        };
-        let want = flow.want();
-        if want == Want::End || flow.is_served() {
-            return Ok(Some(self.finish_body()));
-        }
-        let unread = self.come.get(self.used..).unwrap_or_default();
-        let cut = |most: u64| unread.len().min(usize::try_from(most).unwrap_or(usize::MAX));
-        match want {
-            Want::Frame if !unread.is_empty() => {
-                self.used += flow.frame(unread).map_err(Ending::Failed)?;
-                return Ok(None);
-            }
-            Want::Skip(most) if !unread.is_empty() => {
-                let len = cut(most);
-                flow.pass(len as u64);
-                self.used += len;
-                return Ok(None);
-            }
-            Want::Land(most) if !unread.is_empty() => {
-                let taken =
-                    exchange.take(unread.get(..cut(most)).unwrap_or_default()).map_err(Ending::Failed)?;
-                flow.pass(taken as u64);
-                self.used += taken;
-                return Ok(if taken == 0 { Some(Step::Paused) } else { None });
-            }
-            _ => {}
-        }
-        if *turn == 0 && stream.is_plain() {
-            return Ok(Some(Step::Wait));
-        }
-        let got = match (want, exchange.room().map_err(Ending::Failed)?) {
-            (Want::Land(most), Room::Here(room)) => {
-                let got = stream.receive(room.slice(0, usize::try_from(most).unwrap_or(usize::MAX)));
-                if let Ok(len) = got {
-                    exchange.land(len).map_err(Ending::Failed)?;
-                    flow.pass(len as u64);
-                }
-                got
-            }
-            (Want::Land(_), Room::Wait) => return Ok(Some(Step::Paused)),
-            _ => self.receive(ELSEWHERE),
-        };
-        match got {
-            Ok(0) => self.stream_ended(),
-            Ok(len) => {
-                *turn = turn.saturating_sub(len);
-                self.active = now;
-                Ok(None)
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Some(Step::Wait)),
-            Err(error) => Err(self.broken(&error)),
-        }
-    }
-
-    /// All that was wanted has come, or the body is over.
-    fn finish_body(&mut self) -> Step {
-        self.served += 1;
-        let phase = std::mem::replace(&mut self.phase, Phase::Closed);
-        if let Phase::Body(flow) = phase
-            && self.keeps_alive
-            && flow.is_worth_draining(MOST_TAIL)
-        {
-            self.phase = Phase::Draining(flow);
-        }
-        match self.exchange.take() {
-            Some(exchange) => Step::Over(exchange, Ending::Body),
-            None => Step::Close,
-        }
-    }
-
-    fn stream_ended(&mut self) -> Outcome {
-        let may_end = matches!(&self.phase, Phase::Body(flow) if flow.may_end_here());
-        if !may_end {
-            return Err(self.broken(&io::ErrorKind::UnexpectedEof.into()));
-        }
-        self.keeps_alive = false;
-        Ok(Some(self.finish_body()))
-    }
-
-    fn drain(&mut self, now: Instant) -> Outcome {
-        let Phase::Draining(flow) = &mut self.phase else { return Ok(None) };
-        let unread = self.come.get(self.used..).unwrap_or_default();
-        match flow.want() {
-            Want::End => {
-                self.phase = Phase::Idle;
-                self.active = now;
-                // Bytes that no request has asked for: whatever they are, they are no answer to the next one.
-                return Ok(if unread.is_empty() { None } else { Some(Step::Close) });
-            }
-            Want::Frame if !unread.is_empty() => {
-                let Ok(used) = flow.frame(unread) else { return Ok(Some(Step::Close)) };
-                self.used += used;
-                return Ok(None);
-            }
-            Want::Land(most) | Want::Skip(most) if !unread.is_empty() => {
-                if !flow.is_worth_draining(MOST_TAIL) {
-                    return Ok(Some(Step::Close));
-                }
-                let len = unread.len().min(usize::try_from(most).unwrap_or(usize::MAX));
-                flow.pass(len as u64);
-                self.used += len;
-                return Ok(None);
-            }
-            _ => {}
-        }
-        match self.receive(ELSEWHERE) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Some(Step::Wait)),
-            Ok(0) | Err(_) => Ok(Some(Step::Close)),
-            Ok(_) => Ok(None),
-        }
-    }
-
-    fn unread(&self) -> usize {
+    pub(super) fn unread(&self) -> usize {
         self.come.len() - self.used
     }
 
     /// Receives at most `most` bytes into memory of our own.
-    fn receive(&mut self, most: usize) -> io::Result<usize> {
+    pub(super) fn receive(&mut self, most: usize) -> io::Result<usize> {
         if self.used == self.come.len() {
             self.come.clear();
             self.used = 0;
@@ -415,7 +304,7 @@ impl Connection {
     }
 
     /// The stream broke while an answer was expected or under way.
-    fn broken(&self, why: &io::Error) -> Ending {
+    pub(super) fn broken(&self, why: &io::Error) -> Ending {
         let is_stale = self.served > 0 && self.come.is_empty() && matches!(self.phase, Phase::Asking);
         let fault = if is_stale { Fault::Stale } else { Fault::Broken };
         let words = match why.kind() {
@@ -430,7 +319,7 @@ impl Connection {
 }
 
 /// `Ok(None)`: go on. `Err`: the exchange's attempt has ended, and the connection with it.
-type Outcome = std::result::Result<Option<Step>, Ending>;
+pub(super) type Outcome = std::result::Result<Option<Step>, Ending>;
 
 fn earliest(at: Instant, exchange: Option<&Exchange>) -> Instant {
     exchange.and_then(|exchange| exchange.deadline).map_or(at, |deadline| deadline.min(at))

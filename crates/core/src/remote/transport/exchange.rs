@@ -2,22 +2,21 @@
 //! connection feeds it, the loop does what [`Next`] says.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::buf::lend;
 use crate::memory::span::Span;
-use crate::remote::endpoint::Refusal;
 use crate::remote::request::{Answer, Header, Request};
 use crate::remote::transport::flow::Flow;
 use crate::remote::transport::landing::Landing;
 use crate::remote::transport::target::Target;
+use crate::remote::transport::weight::Weight;
 use crate::remote::wire::check::{self, Expected};
 use crate::remote::wire::head::Head;
-use crate::remote::wire::redirect::{self, Hops};
-use crate::remote::wire::retry::{Attempts, Decision, Fault, Policy, retry_after};
+use crate::remote::wire::redirect::Hops;
+use crate::remote::wire::retry::{Attempts, Fault, Policy};
 
 /// The most bytes of a service's explanation that are kept.
 const MOST_EXPLANATION: usize = 64 << 10;
@@ -31,41 +30,20 @@ pub(crate) struct Fetching {
     /// Whether a longer body is cut there, or is an error.
     pub(crate) cut: bool,
     pub(crate) policy: Arc<Policy>,
-    pub(crate) weight: Arc<Weight>,
+    pub(crate) weight: Option<Arc<Weight>>,
     pub(crate) reply: SyncSender<Result<Answer>>,
-}
-
-/// What a loop has on its hands, as others see it; counted off when it is dropped.
-#[derive(Debug)]
-pub(crate) struct Weight {
-    load: Arc<AtomicUsize>,
-    weight: usize,
-}
-
-impl Weight {
-    /// Counts `weight` on.
-    pub(super) fn new(load: &Arc<AtomicUsize>, weight: usize) -> Arc<Self> {
-        load.fetch_add(weight, Ordering::Relaxed);
-        Arc::new(Self { load: load.clone(), weight })
-    }
-}
-
-impl Drop for Weight {
-    fn drop(&mut self) {
-        self.load.fetch_sub(self.weight, Ordering::Relaxed);
-    }
 }
 
 /// What an exchange is for.
 #[derive(Debug)]
-enum Work {
+pub(super) enum Work {
     Range(Arc<Target>, Landing),
     Fetch(Fetching),
 }
 
 /// Where the body of the answer goes.
 #[derive(Debug)]
-enum Sink {
+pub(super) enum Sink {
     /// No head yet.
     None,
     /// To its landing.
@@ -112,25 +90,26 @@ pub(super) enum Room {
 /// A request on its way.
 #[derive(Debug)]
 pub(crate) struct Exchange {
-    work: Work,
+    /// The job that it is part of counts its exchanges by their holding this. Let go of before the work is reported,
+    /// so that who waits for it finds a loop that has less to do.
+    pub(super) share: Option<Arc<Weight>>,
+    pub(super) work: Work,
     /// The request as it was sent last.
-    request: Option<Request>,
+    pub(super) request: Option<Request>,
     /// Where a redirect leads.
-    onward: Option<Request>,
+    pub(super) onward: Option<Request>,
     /// The request is such a one.
-    follows: bool,
-    hops: Hops,
-    attempts: Attempts,
-    sink: Sink,
-    renewals: u64,
-    has_learned: bool,
-    has_renewed: bool,
-    /// An attempt is under way that has not been counted as failed.
-    is_fresh: bool,
+    pub(super) follows: bool,
+    pub(super) hops: Hops,
+    pub(super) attempts: Attempts,
+    pub(super) sink: Sink,
+    pub(super) renewals: u64,
+    pub(super) has_learned: bool,
+    pub(super) has_renewed: bool,
+    /// How often it was sent, redirects not counted.
+    pub(super) sends: u32,
     /// Bytes landed in this attempt.
-    landed: usize,
-    /// The job that it is part of: counts its exchanges by being held.
-    share: Option<Arc<Weight>>,
+    pub(super) landed: usize,
     /// When the attempt must have ended, where the user set a limit.
     pub(super) deadline: Option<Instant>,
 }
@@ -160,7 +139,7 @@ impl Exchange {
             renewals: 0,
             has_learned: false,
             has_renewed: false,
-            is_fresh: false,
+            sends: 0,
             landed: 0,
             share: None,
             deadline: None,
@@ -191,7 +170,6 @@ impl Exchange {
         self.sink = Sink::None;
         self.follows = false;
         self.landed = 0;
-        self.is_fresh = true;
         self.deadline = self.policy().total_limit.and_then(|limit| now.checked_add(limit));
         let request = match (self.onward.take(), &self.work) {
             (Some(onward), _) => {
@@ -210,6 +188,7 @@ impl Exchange {
                 target.endpoint.range(range, SystemTime::now())?
             }
         };
+        self.sends += u32::from(!self.follows);
         Ok(self.request.insert(request))
     }
 
@@ -226,6 +205,8 @@ impl Exchange {
     pub(super) fn put_back(&mut self) {
         if self.follows {
             self.onward = self.request.take();
+        } else {
+            self.sends -= 1;
         }
     }
 
@@ -322,121 +303,11 @@ impl Exchange {
         self.landed
     }
 
-    /// An attempt has ended; `random` is in `0.0..1.0`, anew each time.
-    pub(super) fn ended(&mut self, ending: Ending, random: f64) -> Next {
-        if self.landed > 0 {
-            self.attempts.progressed();
+    /// It is not gone on with: its transfer has failed elsewhere.
+    pub(super) fn withdraw(&self) {
+        if let Work::Range(_, landing) = &self.work {
+            landing.order().withdraw();
         }
-        let sink = std::mem::replace(&mut self.sink, Sink::None);
-        match (ending, sink) {
-            (Ending::Body, Sink::Land(head)) => self.body_over(&head, random),
-            (Ending::Body, Sink::Collect(head, body)) => self.answered(head, body, random),
-            // What a refusal says has come far enough to be told, even where its explanation was cut.
-            (Ending::Fault(..), Sink::Collect(head, body)) if head.status >= 400 => {
-                self.answered(head, body, random)
-            }
-            (Ending::Fault(fault, error), _) => self.again(fault, error, random),
-            (Ending::Failed(error), _) => self.fail(error),
-            (Ending::Body, Sink::None) => self.fail(unasked()),
-        }
-    }
-
-    /// The body has come to its own end, or to that of the range.
-    fn body_over(&mut self, head: &Head, random: f64) -> Next {
-        let Work::Range(_, landing) = &self.work else { return Next::Done };
-        if landing.missing() == 0 {
-            return Next::Done;
-        }
-        if head.status == 206 && self.landed > 0 {
-            // A part of what was asked for, and right: ask for the rest.
-            return match self.failed(Fault::Stale, random) {
-                Decision::Again { .. } => Next::Now,
-                Decision::GiveUp => self.fail(short(head)),
-            };
-        }
-        self.again(Fault::Broken, short(head), random)
-    }
-
-    /// An answer that is no body of an object.
-    fn answered(&mut self, head: Head, body: Vec<u8>, random: f64) -> Next {
-        if redirect::is_redirect(&head)
-            && let Some(request) = &self.request
-        {
-            return match redirect::follow(request, &head, &mut self.hops) {
-                Ok(onward) => {
-                    self.onward = Some(onward);
-                    Next::Now
-                }
-                Err(error) => self.fail(error),
-            };
-        }
-        let status = head.status;
-        if self.policy().is_retryable(status) {
-            let retry_after = retry_after(&head, SystemTime::now());
-            let fault = Fault::Status { status, retry_after };
-            match self.failed(fault, random) {
-                Decision::Again { wait } => return self.wait(wait),
-                Decision::GiveUp => {}
-            }
-        }
-        let target = match &self.work {
-            Work::Fetch(_) => return self.reply(head, body),
-            Work::Range(target, _) => target.clone(),
-        };
-        let seen = self.renewals;
-        match target.endpoint.refused(&head.into_answer(body)) {
-            Refusal::Learned(_) if !std::mem::replace(&mut self.has_learned, true) => Next::Now,
-            Refusal::Stale(_) if !std::mem::replace(&mut self.has_renewed, true) => Next::Renew(target, seen),
-            Refusal::Learned(error) | Refusal::Stale(error) | Refusal::Final(error) => {
-                let is_retryable = self.policy().is_retryable(status);
-                let error = error.with_status(status);
-                self.fail(if is_retryable { error.retryable() } else { error })
-            }
-        }
-    }
-
-    fn reply(&mut self, head: Head, body: Vec<u8>) -> Next {
-        let Work::Fetch(fetching) = &self.work else { return Next::Done };
-        if body.len() > fetching.limit {
-            let why = format!("the answer is longer than {} bytes", fetching.limit);
-            return self.fail(Error::new(ErrorKind::Unverified, "read", why).with_status(head.status));
-        }
-        // Nobody may be waiting any more.
-        let _ = fetching.reply.try_send(Ok(head.into_answer(body)));
-        Next::Done
-    }
-
-    fn failed(&mut self, fault: Fault, random: f64) -> Decision {
-        self.is_fresh = false;
-        self.attempts.failed(fault, random)
-    }
-
-    fn again(&mut self, fault: Fault, error: Error, random: f64) -> Next {
-        match self.failed(fault, random) {
-            Decision::Again { wait } => self.wait(wait),
-            Decision::GiveUp => self.fail(error.retryable()),
-        }
-    }
-
-    fn wait(&self, wait: Duration) -> Next {
-        if let Some(notice) = self.attempts.notice() {
-            tracing::warn!("{notice}");
-        }
-        if wait.is_zero() { Next::Now } else { Next::After(wait) }
-    }
-
-    /// It failed for good.
-    pub(super) fn fail(&mut self, error: Error) -> Next {
-        let made = self.attempts.made() + u32::from(self.is_fresh);
-        let error = error.with_attempts(made.max(1));
-        match &self.work {
-            Work::Range(_, landing) => landing.fail(error),
-            Work::Fetch(fetching) => {
-                let error = error.on(fetching.request.address());
-                let _ = fetching.reply.try_send(Err(error));
-            }
-        }
-        Next::Done
     }
 
     /// True once nothing is under way for it any more, so that it may be dropped.
@@ -451,11 +322,6 @@ impl Exchange {
     }
 }
 
-fn unasked() -> Error {
+pub(super) fn unasked() -> Error {
     Error::new(ErrorKind::Unverified, "read", "the server sends what nobody asked for")
-}
-
-fn short(head: &Head) -> Error {
-    let why = "the server's answer ended before the bytes that were asked for";
-    Error::new(ErrorKind::Unverified, "read", why).with_status(head.status)
 }

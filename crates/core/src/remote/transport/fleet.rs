@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::engine::carrier::Ticket;
 use crate::error::{Error, Result};
 use crate::process;
-use crate::remote::transport::exchange::{Fetching, Weight};
+use crate::remote::transport::exchange::Fetching;
 use crate::remote::transport::mailbox::Mailbox;
 use crate::remote::transport::reactor::{Job, Mail, Means, Reactor};
 use crate::remote::transport::target::Target;
+use crate::remote::transport::weight::Weight;
 
 /// The loops; their threads come with the first work, and are never waited for.
 #[derive(Debug)]
@@ -70,11 +71,11 @@ impl Fleet {
     ///
     /// # Errors
     /// Where no thread can be had.
-    pub(super) fn fetch(&self, make: impl FnOnce(Arc<Weight>) -> Fetching) -> Result<()> {
+    pub(super) fn fetch(&self, make: impl FnOnce(Option<Arc<Weight>>) -> Fetching) -> Result<()> {
         let least =
             self.berths.iter().enumerate().min_by_key(|(_, berth)| berth.load.load(Ordering::Relaxed));
         let Some((at, berth)) = least else { return Ok(()) };
-        self.post(at, berth, Mail::Fetch(make(Weight::new(&berth.load, 1))))
+        self.post(at, berth, Mail::Fetch(make(Some(Weight::new(&berth.load, 1)))))
     }
 
     fn post(&self, at: usize, berth: &Berth, mail: Mail) -> Result<()> {

@@ -171,7 +171,7 @@ impl Stage {
     /// Leases a block for the slot in turn. Where the pool has none now, the other slot's own will do.
     fn lease(&mut self) -> Result<()> {
         let _entered = self.resources.cuda()?.enter(self.device.context)?;
-        let block = self.resources.wire()?.try_lease(self.block_size, MOST_BLOCKS, self.device.context);
+        let block = self.resources.wire()?.lease_now(self.block_size, MOST_BLOCKS, self.device.context)?;
         let other = 1 - self.turn;
         let Some(slot) = self.slots.get_mut(self.turn) else { return Ok(()) };
         slot.block = block;

@@ -1,6 +1,7 @@
 //! Requests over the wire: event loops that share nothing, each with its connections, whose bodies land where they
 //! belong as they leave the socket.
 
+mod body;
 mod connection;
 mod exchange;
 mod fleet;
@@ -15,6 +16,9 @@ mod stream;
 mod table;
 mod tally;
 mod target;
+mod traffic;
+mod verdict;
+mod weight;
 
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
@@ -66,7 +70,7 @@ impl Transport {
         let once = Options::default().with(Key::HttpMaxAttempts, Value::Int(1)).unwrap_or_default();
         Self {
             fleet: ArcSwapOption::empty(),
-            loops: loops(options),
+            loops: loops(options).min(in_flight(options)),
             in_flight: in_flight(options),
             trust: Arc::new(Trust::read(environment)),
             proxies: Proxies::read(environment),

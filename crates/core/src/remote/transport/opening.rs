@@ -93,6 +93,11 @@ impl Opening {
         }
     }
 
+    /// True while the addresses of the host are not known.
+    pub(super) fn is_looking(&self) -> bool {
+        matches!(self.state, State::Looking)
+    }
+
     /// Which socket that is, counted from the first.
     pub(super) fn sockets(&self) -> u32 {
         self.sockets
@@ -138,7 +143,15 @@ impl Opening {
 
     /// What to say where the time is over.
     pub(super) fn too_late(&self, now: Instant) -> String {
-        self.unreachable("Connection timed out", now)
+        match &self.state {
+            State::Shaking(_) => self.unreachable("no answer to the TLS handshake", now),
+            State::Tunnel(..) => self.unreachable("no answer of the proxy", now),
+            State::Looking => {
+                let millis = now.saturating_duration_since(self.began).as_millis();
+                format!("Could not resolve host: {} (no answer after {millis} ms)", self.line.peer().0)
+            }
+            _ => self.unreachable("Connection timed out", now),
+        }
     }
 
     fn unreachable(&self, why: &str, now: Instant) -> String {

@@ -3,22 +3,19 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::engine::carrier::Ticket;
-use crate::error::{Error, ErrorKind, Result};
-use crate::remote::transport::connection::{Connection, Step};
-use crate::remote::transport::exchange::{Ending, Exchange, Fetching, Next, Weight};
+use crate::error::Result;
+use crate::remote::transport::exchange::{Exchange, Fetching};
 use crate::remote::transport::landing::Landing;
 use crate::remote::transport::lookup::{Addresses, Lookup};
 use crate::remote::transport::mailbox::Mailbox;
-use crate::remote::transport::opening::{Line, Opening};
 use crate::remote::transport::table::{BELL, Table, Token};
 use crate::remote::transport::tally::Tally;
 use crate::remote::transport::target::Target;
-use crate::remote::wire::head;
+use crate::remote::transport::weight::Weight;
 use crate::remote::wire::proxy::Proxies;
 use crate::remote::wire::throttle::Load;
 use crate::remote::wire::trust::Trust;
@@ -67,24 +64,26 @@ pub(super) struct Job {
 /// An event loop.
 #[derive(Debug)]
 pub(super) struct Reactor {
-    mailbox: Arc<Mailbox<Mail>>,
-    means: Arc<Means>,
-    table: Table,
-    now: Instant,
-    jobs: VecDeque<Job>,
+    pub(super) mailbox: Arc<Mailbox<Mail>>,
+    pub(super) means: Arc<Means>,
+    pub(super) table: Table,
+    pub(super) now: Instant,
+    pub(super) jobs: VecDeque<Job>,
     /// Exchanges to be sent now, and later.
-    ready: VecDeque<Box<Exchange>>,
-    later: Vec<(Instant, Box<Exchange>)>,
+    pub(super) ready: VecDeque<Box<Exchange>>,
+    pub(super) later: Vec<(Instant, Box<Exchange>)>,
     /// Exchanges that are over but for copies to a device.
-    settling: VecDeque<Box<Exchange>>,
+    pub(super) settling: VecDeque<Box<Exchange>>,
     /// Connections that wait for such copies.
-    paused: Vec<Token>,
+    pub(super) paused: Vec<Token>,
     /// Exchanges in all.
-    in_flight: usize,
-    spins: u32,
-    next_tick: Instant,
-    random: u64,
-    stops: bool,
+    pub(super) in_flight: usize,
+    /// An attempt has ended since tasks were last taken: there may be room for more.
+    pub(super) has_ended: bool,
+    pub(super) spins: u32,
+    pub(super) next_tick: Instant,
+    pub(super) random: u64,
+    pub(super) stops: bool,
 }
 
 impl Reactor {
@@ -104,6 +103,7 @@ impl Reactor {
             settling: VecDeque::new(),
             paused: Vec::new(),
             in_flight: 0,
+            has_ended: false,
             spins: 0,
             next_tick: now,
             random: seed | 1,
@@ -114,6 +114,7 @@ impl Reactor {
     /// Runs until it is told to stop and nothing is left to do.
     pub(super) fn run(&mut self) {
         loop {
+            self.has_ended = false;
             self.claim();
             self.dispatch();
             self.settle();
@@ -145,6 +146,7 @@ impl Reactor {
             Mail::Resolved(host, port, answer) => {
                 for token in self.table.tokens() {
                     if let Some(connection) = self.table.get(token)
+                        && connection.is_looking()
                         && connection.line().peer() == (host.as_str(), port)
                     {
                         connection.resolved(answer.clone(), self.now);
@@ -185,206 +187,9 @@ impl Reactor {
             } else {
                 self.ready.push_back(exchange);
             }
-            self.jobs.push_back(job);
-        }
-    }
-
-    /// Gives what is to be sent now to connections.
-    fn dispatch(&mut self) {
-        for _ in 0..self.ready.len() {
-            let Some(mut exchange) = self.ready.pop_front() else { return };
-            if !exchange.is_wanted() {
-                self.over(exchange);
-                continue;
+            if job.ticket.has_more() {
+                self.jobs.push_back(job);
             }
-            let origin = match exchange.prepare(self.now) {
-                Ok(request) => request.origin.clone(),
-                Err(error) => {
-                    exchange.fail(error);
-                    self.over(exchange);
-                    continue;
-                }
-            };
-            match self.means.proxies.via(&origin).map(|proxy| Line { origin, proxy: proxy.cloned() }) {
-                Ok(line) => self.send(exchange, line),
-                Err(error) => {
-                    exchange.fail(error);
-                    self.over(exchange);
-                }
-            }
-        }
-    }
-
-    fn send(&mut self, mut exchange: Box<Exchange>, line: Line) {
-        let number = self.table.line(line);
-        let Some((line, throttle)) = self.table.known(number) else { return };
-        let line = line.clone();
-        let Some(brake) = throttle.begin() else {
-            // Tried again when a request of the line has ended.
-            exchange.put_back();
-            self.ready.push_back(exchange);
-            return;
-        };
-        let encoded = match exchange.sent() {
-            Some((request, mut extra)) => {
-                let authorization = line.proxy.as_ref().and_then(|proxy| proxy.authorization.clone());
-                extra.extend(authorization.filter(|_| line.is_relayed()));
-                head::encode(request, &extra, line.is_relayed()).map(|bytes| (request.method, bytes))
-            }
-            None => Err(Error::new(ErrorKind::InvalidInput, "send", "there is no request")),
-        };
-        let (method, bytes) = match encoded {
-            Ok(encoded) => encoded,
-            Err(error) => {
-                throttle.end(brake, Load::Unknown);
-                exchange.fail(error);
-                return self.over(exchange);
-            }
-        };
-        Tally::add(&self.means.tally.requests, 1);
-        let token = match self.table.take_idle(number) {
-            Some(token) => {
-                Tally::add(&self.means.tally.reused, 1);
-                token
-            }
-            None => self.connect(number, &line, exchange.policy().connect_limit),
-        };
-        self.table.set_brake(token, brake);
-        if let Some(connection) = self.table.get(token) {
-            connection.assign(exchange, method, bytes, self.now);
-            self.drive(token);
-        }
-    }
-
-    /// Begins to open a connection.
-    fn connect(&mut self, number: usize, line: &Arc<Line>, limit: Duration) -> Token {
-        Tally::add(&self.means.tally.opened, 1);
-        let opening = Opening::new(line.clone(), self.means.trust.clone(), limit, self.now);
-        let mut connection = Connection::new(line.clone(), opening, self.now);
-        let (host, port) = line.peer();
-        match self.means.lookup.known(host, port) {
-            Some(addresses) => connection.resolved(Ok(addresses), self.now),
-            None => {
-                let (mailbox, name): (Weak<_>, _) = (Arc::downgrade(&self.mailbox), host.to_owned());
-                self.means.lookup.ask(host, port, move |answer| {
-                    if let Some(mailbox) = mailbox.upgrade() {
-                        drop(mailbox.reply(Mail::Resolved(name, port, answer.clone())));
-                    }
-                });
-            }
-        }
-        self.table.insert(connection, number)
-    }
-
-    /// The socket of a connection is ready.
-    fn wake(&mut self, token: Token) {
-        if self.table.get(token).is_some_and(Connection::is_quiet) {
-            self.drive(token);
-        } else {
-            self.table.remove(token);
-        }
-    }
-
-    /// Takes a connection as far as its socket lets it.
-    fn drive(&mut self, token: Token) {
-        while let Some(connection) = self.table.get(token) {
-            match connection.drive(self.now) {
-                Step::Over(exchange, ending) => self.attempt_over(token, exchange, ending),
-                step => return self.rest(token, step),
-            }
-        }
-    }
-
-    /// A connection can go no further now.
-    fn rest(&mut self, token: Token, step: Step) {
-        match step {
-            Step::Wait => self.watch(token, false),
-            Step::Paused => {
-                self.watch(token, true);
-                self.paused.push(token);
-            }
-            Step::Idle => {
-                self.watch(token, false);
-                if let Some(oldest) = self.table.put_idle(token) {
-                    self.table.remove(oldest);
-                }
-            }
-            Step::Close => self.table.remove(token),
-            Step::Over(exchange, ending) => {
-                self.attempt_over(token, exchange, ending);
-                self.drive(token);
-            }
-        }
-    }
-
-    fn watch(&mut self, token: Token, is_paused: bool) {
-        let Err(why) = self.table.watch(token, is_paused) else { return };
-        let error = Error::new(ErrorKind::Io, "watch a socket", why.to_string()).because(why);
-        if let Some(exchange) = self.table.get(token).and_then(Connection::abandon) {
-            self.attempt_over(token, exchange, Ending::Failed(error));
-        }
-        self.table.remove(token);
-    }
-
-    fn attempt_over(&mut self, token: Token, mut exchange: Box<Exchange>, ending: Ending) {
-        let status = exchange.status();
-        let tally = &self.means.tally;
-        if status > 0 {
-            tally.last_status.store(u64::from(status), Ordering::Relaxed);
-        }
-        Tally::add(&tally.bytes, exchange.landed() as u64);
-        if let Some((brake, throttle)) = self.table.take_brake(token) {
-            let load = match (status, &ending) {
-                (429 | 503, _) => Load::TooMuch,
-                (_, Ending::Body) => Load::Borne,
-                _ => Load::Unknown,
-            };
-            throttle.end(brake, load);
-        }
-        self.random =
-            self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let random = (self.random >> 11) as f64 / (1_u64 << 53) as f64;
-        match exchange.ended(ending, random) {
-            Next::Done => self.over(exchange),
-            Next::Now => {
-                let counter = if exchange.is_onward() { &tally.redirects } else { &tally.retries };
-                Tally::add(counter, 1);
-                self.ready.push_front(exchange);
-            }
-            Next::After(wait) => {
-                Tally::add(&tally.retries, 1);
-                Tally::add(&tally.waited_us, u64::try_from(wait.as_micros()).unwrap_or(u64::MAX));
-                self.later.push((self.now + wait, exchange));
-            }
-            Next::Renew(target, seen) => {
-                Tally::add(&tally.retries, 1);
-                let mailbox = self.mailbox.clone();
-                target.renew(seen, move |outcome| drop(mailbox.reply(Mail::Renewed(exchange, outcome))));
-            }
-        }
-    }
-
-    /// An exchange has come to its end; it is kept while copies to a device are under way.
-    fn over(&mut self, mut exchange: Box<Exchange>) {
-        if exchange.is_settled() {
-            self.in_flight -= 1;
-        } else {
-            self.settling.push_back(exchange);
-        }
-    }
-
-    /// Looks after copies to devices.
-    fn settle(&mut self) {
-        for mut exchange in std::mem::take(&mut self.settling) {
-            if exchange.is_settled() {
-                self.in_flight -= 1;
-                self.spins = 0;
-            } else {
-                self.settling.push_back(exchange);
-            }
-        }
-        for token in std::mem::take(&mut self.paused) {
-            self.drive(token);
         }
     }
 
@@ -407,7 +212,10 @@ impl Reactor {
         for (due, exchange) in std::mem::take(&mut self.later) {
             match exchange.is_wanted() {
                 true => self.later.push((due, exchange)),
-                false => self.over(exchange),
+                false => {
+                    exchange.withdraw();
+                    self.over(exchange);
+                }
             }
         }
         for token in self.table.tokens() {
@@ -424,7 +232,10 @@ impl Reactor {
                 throttle.end(brake, Load::Unknown);
             }
             self.table.remove(token);
-            exchange.into_iter().for_each(|exchange| self.over(exchange));
+            if let Some(exchange) = exchange {
+                exchange.withdraw();
+                self.over(exchange);
+            }
         } else if connection.deadline() <= self.now {
             let step = connection.expire(self.now);
             self.rest(token, step);
@@ -432,6 +243,9 @@ impl Reactor {
     }
 
     fn sleep_until(&mut self) -> Option<Instant> {
+        if self.has_ended && !(self.jobs.is_empty() && self.ready.is_empty()) {
+            return Some(self.now);
+        }
         if !self.settling.is_empty() || !self.paused.is_empty() {
             self.spins += 1;
             let pause = if self.spins > MOST_SPINS { Duration::from_millis(1) } else { Duration::ZERO };

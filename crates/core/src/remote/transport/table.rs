@@ -112,7 +112,12 @@ impl Table {
 
     /// Takes an idle connection of a line, the one that was used last.
     pub(super) fn take_idle(&mut self, line: usize) -> Option<Token> {
-        self.lines.get_mut(line)?.idle.pop()
+        loop {
+            let token = self.lines.get_mut(line)?.idle.pop()?;
+            if self.get(token).is_some_and(|connection| connection.is_idle()) {
+                return Some(token);
+            }
+        }
     }
 
     /// A connection has become idle. Where too many are, one that has been so for long comes back, to be closed.
@@ -120,6 +125,9 @@ impl Table {
         let line = self.slot(token)?.line;
         let count: usize = self.lines.iter().map(|known| known.idle.len()).sum();
         let known = self.lines.get_mut(line)?;
+        if known.idle.contains(&token) {
+            return None;
+        }
         known.idle.push(token);
         if count < MOST_IDLE {
             return None;

@@ -1,5 +1,6 @@
 //! What all requests for one object share: whom to ask, how big it is, which version of it we read.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwapOption;
@@ -10,29 +11,22 @@ use crate::remote::wire::check::Version;
 use crate::remote::wire::retry::Policy;
 
 /// One object, as the event loops see it.
-#[derive(Debug)]
 pub(crate) struct Target {
     pub(crate) endpoint: Arc<dyn Endpoint>,
     pub(crate) size: u64,
     pub(crate) policy: Arc<Policy>,
     version: ArcSwapOption<Version>,
-    renewal: Mutex<Renewal>,
+    /// Renewals of the credentials that have ended well.
+    renewals: AtomicU64,
+    /// Who waits for the renewal that is under way.
+    waiting: Mutex<Vec<Waiting>>,
 }
 
 type Waiting = Box<dyn FnOnce(Result<()>) + Send>;
 
-/// Renewals of the credentials.
-#[derive(Default)]
-struct Renewal {
-    /// How many have ended.
-    count: u64,
-    /// Who waits for the one that is under way.
-    waiting: Vec<Waiting>,
-}
-
-impl std::fmt::Debug for Renewal {
+impl std::fmt::Debug for Target {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} renewals", self.count)
+        write!(f, "{}, {} bytes", self.endpoint.subject(), self.size)
     }
 }
 
@@ -45,7 +39,7 @@ impl Target {
         policy: Arc<Policy>,
     ) -> Self {
         let version = ArcSwapOption::from_pointee(version);
-        Self { endpoint, size, policy, version, renewal: Mutex::default() }
+        Self { endpoint, size, policy, version, renewals: AtomicU64::new(0), waiting: Mutex::default() }
     }
 
     /// The version that has been read so far.
@@ -72,28 +66,28 @@ impl Target {
         Err(Error::new(ErrorKind::Changed, "read", why))
     }
 
-    fn renewal(&self) -> MutexGuard<'_, Renewal> {
-        self.renewal.lock().unwrap_or_else(PoisonError::into_inner)
+    fn waiting(&self) -> MutexGuard<'_, Vec<Waiting>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How often credentials have been renewed so far: to be remembered with each request.
     pub(crate) fn renewals(&self) -> u64 {
-        self.renewal().count
+        self.renewals.load(Ordering::Acquire)
     }
 
     /// Renews the credentials on a thread of its own, once for all who found that those after `seen` renewals are
     /// refused; `then` is called when that is over, at once where it already has been done.
     pub(crate) fn renew(self: &Arc<Self>, seen: u64, then: impl FnOnce(Result<()>) + Send + 'static) {
-        let mut renewal = self.renewal();
-        if renewal.count > seen {
-            drop(renewal);
+        let mut waiting = self.waiting();
+        if self.renewals() > seen {
+            drop(waiting);
             return then(Ok(()));
         }
-        renewal.waiting.push(Box::new(then));
-        if renewal.waiting.len() > 1 {
+        waiting.push(Box::new(then));
+        if waiting.len() > 1 {
             return;
         }
-        drop(renewal);
+        drop(waiting);
         let this = self.clone();
         let thread = std::thread::Builder::new().name("kvikio-renew".to_owned());
         if let Err(why) = thread.spawn(move || this.renewed(&this.endpoint.renew())) {
@@ -103,10 +97,9 @@ impl Target {
     }
 
     fn renewed(&self, outcome: &Result<()>) {
-        let mut renewal = self.renewal();
-        renewal.count += u64::from(outcome.is_ok());
-        let waiting = std::mem::take(&mut renewal.waiting);
-        drop(renewal);
+        let mut waiting = self.waiting();
+        self.renewals.fetch_add(u64::from(outcome.is_ok()), Ordering::Release);
+        let waiting = std::mem::take(&mut *waiting);
         waiting.into_iter().for_each(|then| then(outcome.clone()));
     }
 }

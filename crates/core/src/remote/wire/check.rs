@@ -70,8 +70,8 @@ pub struct Expected<'a> {
 
 /// Which bytes of a body are wanted.
 ///
-/// A body that ends by its own framing before `skip + take` bytes is [`too_short`] where the status is 200; where it
-/// is 206, what came is right and the rest is asked for anew. So is what came before a connection broke.
+/// A body may end by its own framing before `skip + take` bytes. Where the status is 206, what came is right, and the
+/// rest is to be asked for anew, as after a connection that broke. Where it is 200, it is not the object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Body {
     /// Bytes before the range: of a server that sends the whole object.
@@ -185,9 +185,9 @@ fn whole(head: &Head, framing: Framing, expected: &Expected<'_>, version: Option
         (Some(len), None) if len < end => {
             return Err(head.broken(format!("the server sends {len} bytes in all, the range ends at {end}")));
         }
-        (None, _) if version.is_none() && expected.version.is_some() => {
+        (None, _) if is_page(head) || (version.is_none() && expected.version.is_some()) => {
             return Err(head.broken(
-                "the server sends a body of unknown length without the ETag that it sent before (an error page?)",
+                "the server sends a document of unknown length without an ETag (an error page, a login?)",
             ));
         }
         _ => {}
@@ -195,27 +195,17 @@ fn whole(head: &Head, framing: Framing, expected: &Expected<'_>, version: Option
     Ok((start, end - start, len))
 }
 
-/// The error for a 200 whose body, by its own framing, ended after `got` bytes, before the range did.
-#[must_use]
-pub fn too_short(head: &Head, got: u64, expected: &Expected<'_>) -> Error {
-    let end = expected.range.end;
-    head.broken(format!("the server's document ended after {got} bytes, the range ends at {end}"))
-}
-
-/// True where a 200 is an S3-like service's error after all, by the first bytes of the body: such a service may say
-/// "success" before it knows.
-#[must_use]
-pub fn is_error_document(head: &Head, beginning: &[u8]) -> bool {
-    let has = |word: &[u8]| beginning.windows(word.len()).any(|window| window == word);
-    let start = beginning.trim_ascii_start();
-    head.status == 200
-        && head.header("etag").is_none()
-        && head.header("content-type").is_some_and(|value| value.contains("xml"))
-        && (start.starts_with(b"<Error>") || (start.starts_with(b"<?xml") && has(b"<Error>")))
-}
-
+/// True for what a server says about an object rather than sends as one, where the length tells already.
 fn is_document(head: &Head) -> bool {
-    let kinds = ["text/html", "text/xml", "application/xml", "application/json", "text/plain"];
+    is_page(head) || is_of(head, &["application/json", "text/plain"])
+}
+
+/// The same where nothing else tells: pages of errors and logins, and S3's "success" that is none, come so.
+fn is_page(head: &Head) -> bool {
+    is_of(head, &["text/html", "application/xhtml", "text/xml", "application/xml"])
+}
+
+fn is_of(head: &Head, kinds: &[&str]) -> bool {
     head.header("etag").is_none()
         && head.header("content-type").is_some_and(|value| kinds.iter().any(|kind| starts_with(value, kind)))
 }
@@ -346,6 +336,24 @@ mod tests {
     }
 
     #[test]
+    fn ranges_that_cannot_be_are_not_read() {
+        for text in [
+            "bytes 5-4/10",
+            "bytes 0-10/10",
+            "bytes 0-0/0",
+            "bytes 0-18446744073709551615/*",
+            "bytes -5/10",
+            "bytes",
+        ] {
+            assert_eq!(ContentRange::parse(text), None, "{text}");
+        }
+        let whole = ContentRange { first: 0, last: 9, total: Some(10) };
+        assert_eq!(ContentRange::parse("bytes 0-9/10"), Some(whole));
+        let longer = "HTTP/1.1 206 P\nContent-Length: 11\nContent-Range: bytes 100-110/1000";
+        assert_eq!(refused(longer), ErrorKind::Unverified, "a byte more than was asked for");
+    }
+
+    #[test]
     fn lengths_must_agree_with_the_range() {
         for len in [0, 5, 9, 11] {
             let text = format!("HTTP/1.1 206 P\nContent-Length: {len}\nContent-Range: bytes 100-109/1000");
@@ -392,16 +400,13 @@ mod tests {
     fn error_documents_are_not_the_object() {
         let page = "HTTP/1.1 200 OK\nContent-Type: application/xml\n";
         assert_eq!(refused(&format!("{page}Content-Length: 300")), ErrorKind::Unverified);
-        let known =
-            judge_as(&format!("{page}Transfer-Encoding: chunked"), None, Some("\"a\""), Proof::ContentRange);
-        assert_eq!(known.unwrap_err().kind(), ErrorKind::Unverified);
-        let head = head(page);
-        let xml = b"<?xml version=\"1.0\"?>\n<Error><Code>InternalError</Code></Error>";
-        assert!(is_error_document(&head, xml) && is_error_document(&head, b"\n<Error><Code>"));
-        assert!(!is_error_document(&head, b"<?xml version=\"1.0\"?><data>"));
-        assert!(!is_error_document(&Head { status: 206, ..head.clone() }, xml));
-        let expected = Expected { range: 0..10, size: None, version: None, proof: Proof::ContentRange };
-        assert_eq!(too_short(&head, 5, &expected).kind(), ErrorKind::Unverified);
+        for kind in ["application/xml", "text/xml; charset=utf-8", "Text/HTML"] {
+            let text = format!("HTTP/1.1 200 OK\nContent-Type: {kind}\nTransfer-Encoding: chunked");
+            assert_eq!(refused(&text), ErrorKind::Unverified, "{kind}");
+            assert!(judged(&format!("{text}\nETag: \"a\"")).is_ok(), "an object of that type: {kind}");
+        }
+        let untagged = judge_as("HTTP/1.0 200 OK", Some(1000), Some("\"a\""), Proof::ContentRange);
+        assert_eq!(untagged.unwrap_err().kind(), ErrorKind::Unverified);
     }
 
     #[test]

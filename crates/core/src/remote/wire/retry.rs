@@ -352,6 +352,10 @@ mod tests {
         }
         assert_eq!(attempts.failed(status(503), 0.5), again(500));
         assert_eq!(attempts.failed(status(503), 0.5), Decision::GiveUp);
+        let mut attempts = self::attempts(2);
+        attempts.progressed();
+        let _ = attempts.failed(Fault::Stale, 0.5);
+        assert_eq!(attempts.failed(Fault::Broken, 1.0), again(50), "nor the progress made before");
     }
 
     #[test]

@@ -311,3 +311,60 @@ fn a_rotated_file_is_seen_when_keys_are_renewed() {
     keyring.renew().unwrap();
     assert_eq!(name(), "NEW");
 }
+
+/// The event loops, as they carry the requests of a chain outside of tests.
+fn loops() -> Arc<dyn Fetch> {
+    let environment = crate::options::Environment::of(|_| None);
+    Arc::new(crate::remote::transport::Transport::new(&crate::options::Options::default(), &environment))
+}
+
+#[test]
+fn a_metadata_service_that_hangs_costs_about_a_second() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", silent.local_addr().unwrap());
+    let home = tempfile::tempdir().unwrap();
+    let variables =
+        [("HOME", home.path().to_str().unwrap()), ("AWS_EC2_METADATA_SERVICE_ENDPOINT", address.as_str())];
+    let chain = Chain::new(Variables::of(&variables), None, loops());
+    let began = Instant::now();
+    assert!(matches!(chain.obtain().unwrap(), Found::Nothing(_)));
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+}
+
+#[test]
+fn the_exchanges_with_a_metadata_service_go_over_the_wire() {
+    use std::io::{Read, Write};
+    let service = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}/", service.local_addr().unwrap());
+    let served = std::thread::spawn(move || {
+        let keys = r#"{"Code":"Success","AccessKeyId":"M","SecretAccessKey":"planted","Token":"t",
+            "Expiration":"2099-01-01T00:00:00Z"}"#;
+        let mut heads = Vec::new();
+        for body in ["planted-token", "role", keys] {
+            let (mut stream, _) = service.accept().unwrap();
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                let mut byte = [0];
+                stream.read_exact(&mut byte).unwrap();
+                head.push(byte[0]);
+            }
+            let reply = format!(
+                "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+                body.len()
+            );
+            stream.write_all(reply.as_bytes()).unwrap();
+            heads.push(String::from_utf8(head).unwrap().to_lowercase());
+        }
+        heads
+    });
+    let home = tempfile::tempdir().unwrap();
+    let variables =
+        [("HOME", home.path().to_str().unwrap()), ("AWS_EC2_METADATA_SERVICE_ENDPOINT", address.as_str())];
+    let chain = Chain::new(Variables::of(&variables), None, loops());
+    assert_eq!(found(&chain).unwrap().unwrap(), "M planted t");
+    let heads = served.join().unwrap();
+    assert!(heads[0].starts_with("put /latest/api/token http/1.1\r\n"), "{}", heads[0]);
+    assert!(heads[0].contains("x-aws-ec2-metadata-token-ttl-seconds: 21600\r\n"));
+    assert_eq!(heads[0].matches("content-length:").count(), 1, "{}", heads[0]);
+    assert!(heads[1..].iter().all(|head| head.contains("x-aws-ec2-metadata-token: planted-token\r\n")));
+}

@@ -100,7 +100,7 @@ fn keys_that_can_be_renewed_are_stale_where_they_are_refused() {
 }
 
 #[test]
-fn the_region_is_learned_once_and_used_from_then_on() {
+fn the_region_is_learned_and_used_from_then_on() {
     let object = object(Some(Keyring::fixed(keys())));
     let refusal = answer(400, "AuthorizationHeaderMalformed", "<Region>eu-west-1</Region>");
     assert_eq!(verdict(object.refused(&refusal)).0, "learned");
@@ -108,7 +108,10 @@ fn the_region_is_learned_once_and_used_from_then_on() {
     assert_eq!(request.origin.host, "bucket.s3.eu-west-1.amazonaws.com");
     let signed = &request.headers.iter().find(|header| header.name == "authorization").unwrap().value;
     assert!(signed.contains("/eu-west-1/s3/aws4_request"));
-    assert_eq!(verdict(object.refused(&refusal)).0, "final");
+    // The answer to another request that was on its way.
+    assert_eq!(verdict(object.refused(&refusal)).0, "learned");
+    let denied = answer(403, "AccessDenied", "<Region>eu-west-1</Region>");
+    assert_eq!(verdict(object.refused(&denied)).0, "final");
     let mut head = answer(301, "", "");
     head.headers.push(("x-amz-bucket-region".to_owned(), b"ap-east-1".to_vec()));
     assert_eq!(verdict(object.refused(&head)).0, "learned");
@@ -124,5 +127,6 @@ fn a_wrong_clock_is_set_by_the_service_s() {
     let request = object.range(0..1, SystemTime::now()).unwrap();
     let date = &request.headers.iter().find(|header| header.name == "x-amz-date").unwrap().value;
     assert!(date.starts_with("20990101T0000") || date.starts_with("20981231T2359"), "{date}");
+    refusal.headers.clear();
     assert_eq!(verdict(object.refused(&refusal)).0, "final");
 }
