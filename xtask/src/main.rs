@@ -37,6 +37,7 @@ fn main() -> ExitCode {
             Ok(())
         }
         _ => {
+            eprintln!("xtask: `{}` is not one of the chores\n", args.join(" "));
             eprint!("{HELP}");
             return ExitCode::from(2);
         }

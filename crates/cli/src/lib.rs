@@ -38,9 +38,7 @@ pub struct Context {
 impl Context {
     /// An engine that finds cuFile in the Python folders too.
     fn engine(&self, options: &Options) -> Engine {
-        // Where the packages nvidia-cufile-cu12 and nvidia-cufile put their library.
-        const FOLDERS: [&str; 2] = ["nvidia/cufile/lib", "nvidia/cu13/lib"];
-        let below = |path: &PathBuf| FOLDERS.map(|folder| path.join(folder));
+        let below = |path: &PathBuf| kvikio::sys::cufile::WHEEL_FOLDERS.map(|folder| path.join(folder));
         Engine::new(Platform::detect(self.python_paths.iter().flat_map(below)), options.num_threads())
     }
 }

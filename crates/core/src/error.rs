@@ -48,6 +48,8 @@ pub enum ErrorKind {
     Unavailable,
     /// The request belongs to the process before a `fork`.
     Forked,
+    /// The request was given up by its owner.
+    Cancelled,
     /// A URL that cannot be used; the message says what is wrong with it.
     InvalidUrl,
     /// No credentials, or none that the service accepts; the message says what was looked for.
@@ -111,16 +113,7 @@ impl Error {
     /// The error for a failed system call.
     #[must_use]
     pub fn from_os(operation: &'static str, code: i32) -> Self {
-        let kind = match code {
-            libc::ENOENT | libc::ENOTDIR => ErrorKind::NotFound,
-            libc::EACCES | libc::EPERM | libc::EROFS => ErrorKind::PermissionDenied,
-            libc::EISDIR => ErrorKind::IsADirectory,
-            libc::ESPIPE | libc::ENXIO => ErrorKind::NotSeekable,
-            libc::ENOSPC | libc::EDQUOT => ErrorKind::StorageFull,
-            libc::EBADF => ErrorKind::WrongMode,
-            _ => ErrorKind::Io,
-        };
-        let mut error = Self::new(kind, operation, strerror(code));
+        let mut error = Self::new(kind_of(code), operation, strerror(code));
         error.0.os_code = Some(code);
         error.0.retryable = matches!(code, libc::EAGAIN | libc::EINTR | libc::EBUSY | libc::ETIMEDOUT);
         error
@@ -138,7 +131,12 @@ impl Error {
     /// The error for a failed cuFile call.
     #[must_use]
     pub fn from_cufile(operation: &'static str, status: CuFileStatus) -> Self {
-        let mut error = Self::new(ErrorKind::CuFile, operation, format!("cuFile: {status}"));
+        // Below cuFile's own codes stand the system's: a full disk is one, whoever noticed.
+        let kind = match kind_of(status.op) {
+            ErrorKind::Io => ErrorKind::CuFile,
+            kind => kind,
+        };
+        let mut error = Self::new(kind, operation, format!("cuFile: {status}"));
         error.0.os_code = Some(status.op);
         error
     }
@@ -267,6 +265,30 @@ impl Error {
     }
 }
 
+/// A path may hold anything; a message is one line.
+fn one_line(text: &str) -> std::borrow::Cow<'_, str> {
+    if !text.contains(char::is_control) {
+        return text.into();
+    }
+    let escape = |character: char| match character.is_control() {
+        true => character.escape_default().to_string(),
+        false => character.to_string(),
+    };
+    text.chars().map(escape).collect::<String>().into()
+}
+
+fn kind_of(code: i32) -> ErrorKind {
+    match code {
+        libc::ENOENT | libc::ENOTDIR => ErrorKind::NotFound,
+        libc::EACCES | libc::EPERM | libc::EROFS => ErrorKind::PermissionDenied,
+        libc::EISDIR => ErrorKind::IsADirectory,
+        libc::ESPIPE | libc::ENXIO => ErrorKind::NotSeekable,
+        libc::ENOSPC | libc::EDQUOT => ErrorKind::StorageFull,
+        libc::EBADF => ErrorKind::WrongMode,
+        _ => ErrorKind::Io,
+    }
+}
+
 fn strerror(code: i32) -> String {
     let text = std::io::Error::from_raw_os_error(code).to_string();
     match text.rfind(" (os error") {
@@ -280,7 +302,7 @@ impl fmt::Display for Error {
         let inner = &self.0;
         write!(f, "{}", inner.operation)?;
         if let Some(subject) = &inner.subject {
-            write!(f, " {subject}")?;
+            write!(f, " {}", one_line(subject))?;
         }
         if let Some(range) = &inner.range {
             write!(f, " bytes {}..{}", range.start, range.end)?;

@@ -91,8 +91,8 @@ impl OpenOptions {
     pub fn open(self, path: impl AsRef<Path>) -> Result<File> {
         let engine = self.engine.unwrap_or_else(|| Engine::shared().clone());
         let file = OpenFile::open(path.as_ref(), self.opening)?;
-        let end = if self.append { Some(AtomicU64::new(file.facts().len)) } else { None };
         let local = Arc::new(LocalFile::new(file, self.options.local_io(), engine.platform().clone())?);
+        let end = self.append.then(|| AtomicU64::new(local.file().facts().len));
         let options = Arc::new(self.options);
         Ok(File { source: local.clone(), local: Some(local), end: end.map(Arc::new), engine, options })
     }
@@ -208,13 +208,21 @@ impl File {
 
     /// Starts a write of all of `buf` at the end of a file opened by [`OpenOptions::append`].
     ///
-    /// The end is where the file ended when it was opened, plus what has been appended through this handle and its
-    /// clones since. The place is reserved by this call: appends that overlap in time land one after the other, in the
-    /// order of the calls. Of an append that fails a gap remains. Another writer of the file is not noticed.
+    /// The end is where the file ends now, or where what this handle and its clones have still in flight will end. The
+    /// place is reserved by this call: appends that overlap in time land one after the other, in the order of the calls.
+    /// Of an append that fails on the way a gap remains. Unlike with `O_APPEND`, two handles (or processes) that append
+    /// at the same moment may take the same place: writing in parallel needs offsets.
     pub fn append<B: IoBuf>(&self, buf: B) -> Transfer<B> {
         let len = buf.byte_len() as u64;
         match &self.end {
             Some(end) => {
+                // What others have appended is found, and a request that is refused takes no room.
+                let first = self.job(Direction::Write, end.load(Ordering::Relaxed), true);
+                let found = match self.engine.check(first, &buf).and_then(|()| self.len()) {
+                    Ok(found) => found,
+                    Err(error) => return self.engine.refuse(first, error, buf),
+                };
+                end.fetch_max(found, Ordering::Relaxed);
                 let offset = end.fetch_add(len, Ordering::Relaxed);
                 self.engine.write(self.job(Direction::Write, offset, true), buf)
             }

@@ -183,3 +183,34 @@ fn sparse_files_beyond_two_four_and_eight_gigabytes() {
     }
     assert_eq!(file.len().unwrap(), (1 << 33) + 3);
 }
+
+#[test]
+fn an_append_comes_after_what_others_have_appended_and_a_refused_one_takes_no_room() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let open = || File::options().append(true).create(true).open(&path).unwrap();
+    let (one, other) = (open(), open());
+    one.append(b"AAAA".to_vec()).wait().0.unwrap();
+    other.append(b"BB".to_vec()).wait().0.unwrap();
+    let refused = one.append(Nowhere).wait().0.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Unavailable);
+    one.append(b"CC".to_vec()).wait().0.unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), b"AAAABBCC");
+}
+
+/// Device memory on a machine without a driver.
+struct Nowhere;
+
+#[allow(unsafe_code)]
+// SAFETY: nothing is ever read from it: the request is refused.
+unsafe impl kvikio::IoBuf for Nowhere {
+    fn address(&self) -> usize {
+        64
+    }
+    fn byte_len(&self) -> usize {
+        100
+    }
+    fn place(&self) -> kvikio::Place {
+        kvikio::Place::Ask { after: kvikio::sys::cuda::Stream(0) }
+    }
+}

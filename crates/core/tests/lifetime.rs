@@ -87,6 +87,9 @@ fn waiting_gives_the_buffer_back_well_or_not() {
         let (result, buf) = transfer.wait();
         assert_eq!(buf.len(), 20_000);
         assert_eq!(result.as_ref().err().map(kvikio::Error::kind), kind, "{fate:?}: {result:?}");
+        if fate == Fate::Panic {
+            assert_eq!(result.as_ref().unwrap_err().message(), "the source panicked");
+        }
         if fate == Fate::Succeed {
             assert!(buf.iter().all(|byte| *byte == 7));
         }
@@ -113,7 +116,7 @@ fn a_panicking_source_does_not_leave_a_borrowed_buffer_in_flight() {
     gate.open(Fate::Panic);
     let file = gated(&gate, 3);
     let mut buf = vec![0; 20_000];
-    assert_eq!(file.read_into(&mut buf, 0).unwrap_err().kind(), ErrorKind::Io);
+    assert_eq!(file.read_into(&mut buf, 0).unwrap_err().message(), "the source panicked");
     assert_eq!(gate.entered(), gate.finished());
 }
 
@@ -185,4 +188,37 @@ fn many_threads_share_one_file() {
             });
         }
     });
+}
+
+#[test]
+fn a_source_that_panics_while_device_memory_is_written_to_it_is_an_error() {
+    let fakes = kvikio_testkit::fakes::Fakes::install();
+    let engine = Engine::new(kvikio::Platform::of(Some(fakes.cuda()), None, "/".as_ref()), 1);
+    let options = Options::default().with(Key::BounceBufferSize, Value::Int(4096)).unwrap();
+    let gate = Gate::closed(Vec::new());
+    gate.open(Fate::Panic);
+    let file = File::of(gate.clone(), engine.clone(), options);
+    // Three blocks: when the first is refused, the copy of the second is under way.
+    let (result, _buf) = file.write_at(engine.device_buf(0, 3 * 4096).unwrap(), 0).wait();
+    assert_eq!(result.unwrap_err().message(), "the source panicked");
+    assert_eq!(gate.entered(), 1, "a source that has panicked is not asked again");
+}
+
+#[test]
+fn a_cancelled_transfer_ends_with_the_tasks_that_are_running() {
+    let gate = Gate::closed(vec![7; 400_000]);
+    let transfer = gated(&gate, 2).read_at(vec![0; 400_000], 0);
+    gate.wait_entered(2);
+    transfer.cancel();
+    assert!(!transfer.is_done(), "two tasks write to the buffer");
+    gate.open(Fate::Succeed);
+    assert_eq!(transfer.wait().0.unwrap_err().kind(), ErrorKind::Cancelled);
+    assert_eq!((gate.entered(), gate.finished()), (2, 2));
+}
+
+#[test]
+fn a_wait_may_be_longer_than_the_clock_runs() {
+    let gate = Gate::closed(vec![7; 10]);
+    gate.open(Fate::Succeed);
+    assert!(gated(&gate, 1).read_at(vec![0; 10], 0).wait_for(Duration::MAX));
 }

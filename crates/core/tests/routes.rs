@@ -249,7 +249,9 @@ fn a_failing_driver_call_is_an_error_and_leaks_nothing() {
                 );
                 assert_eq!(error.range(), Some(0..LEN as u64));
             }
-            assert!(nth > 1 || !failures.is_empty(), "the first {symbol} failed and nobody noticed");
+            // A lane whose first block is refused takes another's when that comes back.
+            let is_excused = nth > 1 || symbol == "cuMemHostAlloc";
+            assert!(is_excused || !failures.is_empty(), "the first {symbol} failed and nobody noticed");
             control.fail(symbol, -1, 0);
             let (again, to) = file.read_exact_at(to, 0).wait();
             assert_eq!(again.unwrap(), LEN, "{symbol} {nth}: the engine works again");
@@ -264,6 +266,52 @@ fn a_failing_driver_call_is_an_error_and_leaks_nothing() {
             }
         }
     }
+}
+
+#[test]
+fn without_page_locked_memory_every_lane_gives_up() {
+    let machine = Machine::with_gds();
+    let engine = machine.engine();
+    let control = machine.fakes.control();
+    for _ in 0..50 {
+        let file = machine.open(&engine, LocalIo::Posix).unwrap();
+        let to = engine.device_buf(0, LEN).unwrap();
+        control.fail("cuMemHostAlloc", 0, 2);
+        let transfer = file.read_exact_at(to, 0);
+        assert!(
+            transfer.wait_for(std::time::Duration::from_secs(20)),
+            "a lane waits for a block that never comes"
+        );
+        assert_eq!(transfer.wait().0.unwrap_err().code(), Some(2));
+        control.fail("cuMemHostAlloc", -1, 0);
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_opened_for_cufile_keeps_its_bytes() {
+    let machine = Machine::with_gds();
+    let engine = Engine::new(Platform::of(Some(machine.fakes.cuda()), None, machine.root.path()), 1);
+    let options = Options::default().with(Key::CompatMode, Value::LocalIo(LocalIo::CuFile)).unwrap();
+    let opened =
+        File::options().write(true).truncate(true).engine(&engine).options(options).open(machine.path());
+    assert_eq!(opened.unwrap_err().kind(), ErrorKind::Unavailable);
+    assert_eq!(std::fs::read(machine.path()).unwrap(), pattern(LEN, 1));
+    File::options().write(true).truncate(true).engine(&engine).open(machine.path()).unwrap();
+    assert_eq!(std::fs::metadata(machine.path()).unwrap().len(), 0);
+}
+
+#[test]
+fn a_full_disk_is_no_reason_to_give_cufile_up() {
+    let machine = Machine::with_gds();
+    let engine = machine.engine();
+    let file = machine.open(&engine, LocalIo::Auto).unwrap();
+    assert_eq!(file.route(), Route::Direct);
+    machine.fakes.control().fail("cuFileWrite", 1, 28);
+    let (result, buf) = file.write_at(engine.device_buf(0, LEN).unwrap(), 0).wait();
+    assert_eq!(result.unwrap_err().kind(), ErrorKind::StorageFull);
+    machine.fakes.control().fail("cuFileWrite", -1, 0);
+    assert_eq!(file.route(), Route::Direct);
+    assert_eq!(file.write_at(buf, 0).wait().0.unwrap(), LEN);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use kvikio::{File, Options};
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyInt};
 
 /// A number of bytes, or a place in a file: an `int`, or anything with `__index__`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -17,13 +17,20 @@ impl<'py> FromPyObject<'_, 'py> for Count {
     type Error = PyErr;
 
     fn extract(obj: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        obj.extract::<u64>().map(Count).map_err(|error| {
-            let py = obj.py();
-            if !error.is_instance_of::<PyOverflowError>(py) {
-                return PyTypeError::new_err(format!("an integer is required, not {}", type_name(&obj)));
-            }
-            let is_negative = obj.lt(0).unwrap_or(false);
-            PyOverflowError::new_err(match is_negative {
+        // `__index__` is asked once, and what it raises stays.
+        let py = obj.py();
+        let index = match obj.cast::<PyInt>() {
+            Ok(int) => int.as_any().to_owned(),
+            Err(_) => py.import("operator")?.call_method1("index", (obj,)).map_err(|error| match error
+                .is_instance_of::<PyTypeError>(
+                py,
+            ) {
+                true => PyTypeError::new_err(format!("an integer is required, not {}", type_name(&obj))),
+                false => error,
+            })?,
+        };
+        index.extract::<u64>().map(Count).map_err(|_too_large| {
+            PyOverflowError::new_err(match index.lt(0).unwrap_or(false) {
                 true => "can't convert negative value to size_t",
                 false => "Python int too large to convert to C unsigned long",
             })

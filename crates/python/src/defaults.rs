@@ -1,15 +1,18 @@
 //! The settings that new calls use: read from the environment once, changed by `kvikio.defaults`.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use kvikio::{Key, LocalIo, Options, SETTINGS, Setting, Value, find_setting};
 use pyo3::exceptions::{PyKeyError, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyInt, PyList, PyString, PyTuple};
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
 use crate::arguments::{Count, type_name};
 use crate::{engine, errors, gil};
+
+static CHANGES: Mutex<()> = Mutex::new(());
 
 static OPTIONS: OnceLock<ArcSwap<Options>> = OnceLock::new();
 
@@ -36,6 +39,19 @@ fn setting(name: &str) -> PyResult<&'static Setting> {
     find_setting(name).ok_or_else(|| PyKeyError::new_err(name.to_owned()))
 }
 
+/// The right to change settings. Other Python threads go on while this waits for it.
+fn turn(py: Python<'_>) -> MutexGuard<'static, ()> {
+    loop {
+        match CHANGES.try_lock() {
+            Ok(turn) => return turn,
+            Err(TryLockError::Poisoned(turn)) => return turn.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                gil::detached(py, || std::thread::sleep(Duration::from_millis(1)));
+            }
+        }
+    }
+}
+
 /// Puts all of `change` in force, or none of it; answers what undoes it.
 fn apply(py: Python<'_>, change: &Change) -> PyResult<Change> {
     let cell = cell(py)?;
@@ -50,6 +66,8 @@ fn apply(py: Python<'_>, change: &Change) -> PyResult<Change> {
         Ok(options)
     };
     let raise = |error: kvikio::Error| errors::exception(py, &error, None);
+    // One change at a time, so that settings and pool agree. Nothing within asks for the interpreter.
+    let _turn = turn(py);
     changed(&cell.load()).map_err(raise)?;
     // Checked above: a change that is good for one set of options is good for any.
     let before = cell.rcu(|before| changed(before).unwrap_or_else(|_| Options::clone(before)));
@@ -211,12 +229,15 @@ fn parse(setting: &Setting, value: &Bound<'_, PyAny>) -> PyResult<(Key, Option<V
 
 /// A number, or a member of an `IntEnum`, from 0 to `end - 1`.
 fn number_below(value: &Bound<'_, PyAny>, end: usize, name: &str) -> PyResult<usize> {
-    let number = value.cast::<PyInt>().map_err(|_| {
-        PyTypeError::new_err(format!("{name} is one of its enumeration or an int, not {}", type_name(value)))
+    let index = value.py().import("operator")?.call_method1("index", (value,)).map_err(|_| {
+        PyTypeError::new_err(format!(
+            "{name} takes a member of its enumeration (kvikio.CompatMode and the like) or an int, not {}",
+            type_name(value)
+        ))
     })?;
-    match number.extract::<usize>() {
+    match index.extract::<usize>() {
         Ok(number) if number < end => Ok(number),
-        _ => Err(PyValueError::new_err(format!("{number} is not a valid {name}"))),
+        _ => Err(PyValueError::new_err(format!("{index} is not a valid {name}"))),
     }
 }
 

@@ -12,7 +12,7 @@ use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::types::{PyCapsule, PyCapsuleMethods, PyDict};
 use pyo3::{intern, prelude::*};
 
-use crate::buffer::{Extent, is_block, unusable};
+use crate::extent::{Extent, is_block, unusable};
 
 const CPU: i32 = 1;
 const CUDA: i32 = 2;
@@ -76,7 +76,10 @@ pub(crate) fn capsule<'py>(obj: &Bound<'py, PyAny>) -> PyResult<Option<(Extent, 
 /// The tensor in a capsule, and its flags. It lives as long as the capsule, which the caller holds.
 fn tensor<'a>(capsule: &'a Bound<'_, PyCapsule>) -> PyResult<(&'a Tensor, u64)> {
     if capsule.is_valid_checked(Some(UNVERSIONED)) {
-        let tensor: NonNull<Tensor> = capsule.pointer_checked(Some(UNVERSIONED))?.cast();
+        let tensor: NonNull<Tensor> = capsule
+            .pointer_checked(Some(UNVERSIONED))
+            .map_err(|_other_name| unusable("the DLPack capsule has been used already".to_owned()))?
+            .cast();
         // SAFETY: a capsule of this name holds a `DLManagedTensor`, which begins with its tensor (DLPack), and the
         // producer keeps it until the capsule ends.
         return Ok((unsafe { tensor.as_ref() }, 0));

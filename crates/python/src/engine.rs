@@ -3,15 +3,13 @@
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
+use kvikio::sys::cufile::WHEEL_FOLDERS;
 use kvikio::{Engine, Options, Platform};
 use pyo3::prelude::*;
 
 use crate::gil;
 
 static ENGINE: OnceLock<Engine> = OnceLock::new();
-
-/// Where the wheels `nvidia-cufile` (CUDA 13) and `nvidia-cufile-cu12` put the library, below a folder of packages.
-const CUFILE_WHEELS: [&str; 2] = ["nvidia/cu13/lib", "nvidia/cufile/lib"];
 
 /// The engine; made with the threads that `options` ask for where there is none yet.
 pub(crate) fn engine(py: Python<'_>, options: &Options) -> PyResult<&'static Engine> {
@@ -32,7 +30,7 @@ fn wheel_dirs(py: Python<'_>) -> PyResult<Vec<PathBuf>> {
     for entry in py.import("sys")?.getattr("path")?.try_iter()? {
         // Whatever is not a path (an importer's own entry) holds no wheels.
         let Ok(packages) = entry?.extract::<PathBuf>() else { continue };
-        dirs.extend(CUFILE_WHEELS.iter().map(|wheel| packages.join(wheel)).filter(|dir| dir.is_dir()));
+        dirs.extend(WHEEL_FOLDERS.iter().map(|wheel| packages.join(wheel)).filter(|dir| dir.is_dir()));
     }
     Ok(dirs)
 }

@@ -21,6 +21,7 @@ const OVERSIZED: &str = "maybe the server doesn't support file ranges? [";
 /// The class in `kvikio.exceptions`.
 fn class(error: &Error) -> &'static str {
     match error.kind() {
+        ErrorKind::NotFound if error.code() == Some(libc::ENOTDIR) => "PathError",
         ErrorKind::NotFound => "NotFoundError",
         ErrorKind::PermissionDenied => "AccessDeniedError",
         ErrorKind::IsADirectory => "DirectoryError",
@@ -45,6 +46,7 @@ fn class(error: &Error) -> &'static str {
         ErrorKind::Refused => "RefusedError",
         ErrorKind::Unverified if error.message().starts_with(OVERSIZED) => "OversizedError",
         ErrorKind::Unverified => "UnverifiedError",
+        ErrorKind::Cancelled => "CancelledError",
         _ if error.code().is_some() => "SystemFailure",
         _ => "KvikIOError",
     }

@@ -21,7 +21,7 @@ const LONG: usize = 64 << 20;
 /// A file, open for reads and writes at offsets, into and out of host and device memory.
 ///
 /// `file` is a path; `flags` are as for `open()`: "r", "w" or "a", with "+" for both ways. With "a" every write goes to
-/// the end of the file. Sizes and offsets are in bytes.
+/// where the file ends. Sizes and offsets are in bytes.
 ///
 /// Raises a class of `kvikio.exceptions`: `NotFoundError` (also a `FileNotFoundError`), `DirectoryError`, …
 #[pyclass(module = "kvikio.cufile", frozen, subclass, weakref)]
@@ -36,6 +36,13 @@ struct Request {
     file: File,
     loan: Loan,
     offset: u64,
+}
+
+impl Request {
+    /// True where the request is done when the call that makes it returns.
+    fn is_small(&self) -> bool {
+        self.loan.is_device() && self.loan.len() < self.file.settings().gds_threshold()
+    }
 }
 
 impl CuFile {
@@ -128,16 +135,17 @@ impl CuFile {
         Flight::Write(gil::detached(py, start))
     }
 
-    fn future(&self, py: Python<'_>, flight: Flight) -> PyResult<IOFuture> {
+    /// `over`: the request was small enough to be done within the call.
+    fn future(&self, py: Python<'_>, flight: Flight, over: bool) -> PyResult<IOFuture> {
         let future = IOFuture::new(flight, self.subject());
-        future.raise_if_refused(py)?;
+        future.raise_if_refused(py, over)?;
         Ok(future)
     }
 
     fn read_now(&self, py: Python<'_>, request: Request) -> PyResult<usize> {
         if request.loan.len() >= LONG {
             let flight = self.start_read(py, request)?;
-            return IOFuture::new(flight, self.subject()).get(py);
+            return IOFuture::new(flight, self.subject()).get_or_stop(py);
         }
         let Request { file, loan, offset } = request;
         let mut loan = self.destination(py, loan, offset)?;
@@ -149,7 +157,7 @@ impl CuFile {
     fn write_now(&self, py: Python<'_>, request: Request) -> PyResult<usize> {
         if request.loan.len() >= LONG || self.appends {
             let flight = self.start_write(py, request);
-            return IOFuture::new(flight, self.subject()).get(py);
+            return IOFuture::new(flight, self.subject()).get_or_stop(py);
         }
         let Request { file, loan, offset } = request;
         let result = gil::detached(py, || file.write_blocking(&loan, offset));
@@ -305,7 +313,8 @@ impl CuFile {
         task_size: Option<Count>,
     ) -> PyResult<IOFuture> {
         let request = self.request("read", buf, (size, file_offset), Tuning::Tasks(task_size))?;
-        self.future(buf.py(), self.start_read(buf.py(), request)?)
+        let over = request.is_small();
+        self.future(buf.py(), self.start_read(buf.py(), request)?, over)
     }
 
     /// As `write`, but returns at once with an `IOFuture`, which keeps the buffer and the file until the write has ended.
@@ -319,7 +328,8 @@ impl CuFile {
         task_size: Option<Count>,
     ) -> PyResult<IOFuture> {
         let request = self.request("write", buf, (size, file_offset), Tuning::Tasks(task_size))?;
-        self.future(buf.py(), self.start_write(buf.py(), request))
+        let over = request.is_small();
+        self.future(buf.py(), self.start_write(buf.py(), request), over)
     }
 
     /// As `read`, for device memory only, by the calling thread and in one piece. `dev_offset` bytes of `buf` are skipped.

@@ -38,6 +38,13 @@ impl Flight {
         }
     }
 
+    fn cancel(&self) {
+        match self {
+            Self::Read(transfer) => transfer.cancel(),
+            Self::Write(transfer) => transfer.cancel(),
+        }
+    }
+
     /// Gives the buffer of an ended transfer back.
     fn finish(self, py: Python<'_>) {
         match self {
@@ -82,16 +89,30 @@ impl IOFuture {
         self.process != std::process::id()
     }
 
-    /// Raises at once what is wrong with the request itself, rather than at `get`.
-    pub(crate) fn raise_if_refused(&self, py: Python<'_>) -> PyResult<()> {
+    /// Raises at once what is wrong with the request itself, rather than at `get`; of a request that is `over` when it
+    /// is made, whatever went wrong.
+    pub(crate) fn raise_if_refused(&self, py: Python<'_>, over: bool) -> PyResult<()> {
         let Some(flight) = self.flight().clone().filter(|flight| flight.is_done()) else { return Ok(()) };
         match flight.result() {
-            Err(error) if is_refusal(error.kind()) => {
+            Err(error) if over || is_refusal(error.kind()) => {
                 drop(flight);
                 self.get(py).map(drop)
             }
             _ => Ok(()),
         }
+    }
+
+    /// As [`IOFuture::get`] for whoever is the only one that knows of the request: an exception that breaks the wait
+    /// gives the rest of it up and waits for what is running, so that nobody's memory changes behind their back.
+    pub(crate) fn get_or_stop(&self, py: Python<'_>) -> PyResult<usize> {
+        let answer = self.get(py);
+        let running = self.flight().clone().filter(|_| answer.is_err() && !self.is_foreign());
+        if let Some(flight) = running {
+            flight.cancel();
+            gil::detached(py, || while !flight.wait_for(Duration::from_secs(3600)) {});
+            self.settle(py, flight);
+        }
+        answer
     }
 
     /// Keeps the outcome of an ended flight and gives its buffer back.

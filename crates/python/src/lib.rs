@@ -6,9 +6,11 @@ mod defaults;
 mod dlpack;
 mod engine;
 mod errors;
+mod extent;
 mod file;
 mod future;
 mod gil;
+mod interface;
 mod means;
 mod remote;
 

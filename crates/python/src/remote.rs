@@ -106,7 +106,7 @@ impl RemoteFile {
         let subject = Subject::Remote(file.address());
         let transfer = gil::detached(py, move || file.read_exact_at(loan, file_offset.0));
         let future = IOFuture::new(Flight::Read(transfer), subject);
-        future.raise_if_refused(py)?;
+        future.raise_if_refused(py, false)?;
         Ok(future)
     }
 }
@@ -308,7 +308,7 @@ impl RemoteFile {
     /// Raises `OutOfRangeError` (also a `ValueError`) where the object ends before, without asking the server.
     #[pyo3(signature = (buf, size=None, file_offset=Count(0)), text_signature = "($self, buf, size=None, file_offset=0)")]
     fn read(&self, buf: &Bound<'_, PyAny>, size: Option<Count>, file_offset: Count) -> PyResult<usize> {
-        self.start(buf, size, file_offset)?.get(buf.py())
+        self.start(buf, size, file_offset)?.get_or_stop(buf.py())
     }
 
     /// As `read`, but returns at once with an `IOFuture`, which keeps the buffer and the object until the read has ended.

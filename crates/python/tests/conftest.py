@@ -34,7 +34,11 @@ def xp(request: pytest.FixtureRequest) -> Iterator[Any]:
     """Where arrays live: see ``memory.Module``."""
     try:
         module = memory.module(request.param)
+        if os.environ.get("KVIKIO_TEST_FAKES") and isinstance(module, memory.Device):
+            assert module.driver.is_fake, "the fakes are asked for, and another driver was loaded"
     except memory.Unavailable as why:
+        if os.environ.get("KVIKIO_TEST_FAKES") and request.param == "device":
+            pytest.fail(f"the fakes are asked for, and not there: {why}")
         pytest.skip(str(why))
     yield module
     if isinstance(module, memory.Device):

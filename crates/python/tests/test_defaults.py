@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import kvikio
@@ -225,3 +226,10 @@ def test_describe_tells_what_was_chosen() -> None:
     assert rows["num_threads"]["value"] >= 1
     assert len(rows) == 17
     assert all(row["doc"] for row in rows.values())
+
+
+def test_an_enumeration_takes_whole_numbers_of_any_kind() -> None:
+    with kvikio.defaults.set("compat_mode", np.int64(1)):
+        assert kvikio.defaults.get("compat_mode") == kvikio.CompatMode.ON
+    with pytest.raises(TypeError, match=r"kvikio\.CompatMode"):
+        kvikio.defaults.set("compat_mode", "ON")

@@ -252,3 +252,41 @@ def test_path_must_be_a_path(path: str) -> None:
             kvikio.CuFile(wrong)
     with pytest.raises(ValueError, match="null byte"):
         kvikio.CuFile("a\0b")
+
+
+def test_a_file_used_as_a_directory(path: str) -> None:
+    Path(path).write_bytes(b"x")
+    with pytest.raises(NotADirectoryError):
+        kvikio.CuFile(path + "/below")
+
+
+def test_a_message_is_one_line(path: str) -> None:
+    with pytest.raises(FileNotFoundError) as caught:
+        kvikio.CuFile(path + "\nsecond line")
+    assert "\n" not in str(caught.value)
+    assert caught.value.filename == path + "\nsecond line"
+
+
+class Index:
+    """A number that raises, or is, what it is told."""
+
+    def __init__(self, outcome: int | BaseException) -> None:
+        self.outcome = outcome
+
+    def __index__(self) -> int:
+        if isinstance(self.outcome, BaseException):
+            raise self.outcome
+        return self.outcome
+
+
+def test_numbers_speak_for_themselves(path: str) -> None:
+    Path(path).write_bytes(b"x" * 10)
+    with kvikio.CuFile(path) as file:
+        buffer = bytearray(4)
+        assert file.read(buffer, file_offset=Index(3)) == 4  # type: ignore[arg-type]
+        with pytest.raises(OverflowError, match="negative value"):
+            file.read(buffer, file_offset=Index(-1))  # type: ignore[arg-type]
+        with pytest.raises(ZeroDivisionError):
+            file.read(buffer, file_offset=Index(ZeroDivisionError()))  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="an integer is required, not 'float'"):
+            file.read(buffer, file_offset=1.0)  # type: ignore[arg-type]

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import memory
 import servers
 
 PRELUDE = """
@@ -61,6 +62,33 @@ if child == 0:
     os._exit(7)
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 assert file.pread(buffer, task_size=1000).get() == 100_000
+"""
+    succeed(code, tmp_path)
+
+
+def test_a_child_may_use_the_gpu_that_its_parent_did_not(tmp_path: Path) -> None:
+    """Host memory alone does not wake the driver, so a forked worker is free to."""
+    try:
+        memory.Driver()
+    except memory.Unavailable as why:
+        pytest.skip(str(why))
+    code = f"""
+sys.path.insert(0, {os.path.dirname(__file__)!r})
+with open(path, "wb") as file:
+    file.write(b"x" * 100_000)
+file = kvikio.CuFile(path)
+assert file.pread(bytearray(100_000)).get() == 100_000
+with open("/proc/self/maps") as maps:
+    assert "libcuda" not in maps.read()
+child = os.fork()
+if child == 0:
+    import memory, numpy
+    module = memory.module("device")
+    array = module.array(numpy.zeros(100_000, "u1"))
+    assert file.read(array) == 100_000
+    assert bytes(module.host(array)) == b"x" * 100_000
+    os._exit(7)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 """
     succeed(code, tmp_path)
 
@@ -330,3 +358,20 @@ assert file.read(bytearray(10)) == 10
 assert ticks > between + 10
 """
     served(code, faulty, tmp_path)
+
+
+@pytest.mark.parametrize("operation", ["read", "write"])
+def test_ctrl_c_in_a_blocking_call_leaves_nothing_running(tmp_path: Path, operation: str) -> None:
+    code = f"""
+kvikio.defaults.set({{"num_threads": 1, "task_size": 1 << 20}})
+buffer = large(1 << 30)
+file = kvikio.CuFile(path, "r+")
+threading.Timer(0.05, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    file.{operation}(buffer)
+    time.sleep(0.2)                     # so fast that it was over: Ctrl-C comes now
+except KeyboardInterrupt:
+    pass
+buffer.append(1)                        # nobody holds the buffer any more: it may change its size
+"""
+    succeed(code, tmp_path)

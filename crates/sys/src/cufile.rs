@@ -235,6 +235,9 @@ table! {
     }
 }
 
+/// Where the wheels `nvidia-cufile` (CUDA 13) and `nvidia-cufile-cu12` put the library, below a folder of packages.
+pub const WHEEL_FOLDERS: [&str; 2] = ["nvidia/cu13/lib", "nvidia/cufile/lib"];
+
 /// The names by which the loader may know cuFile; NVIDIA's own wheels carry the first.
 pub const LIBRARY_NAMES: [&str; 3] = ["libcufile.so.0", "libcufile.so.1", "libcufile.so"];
 

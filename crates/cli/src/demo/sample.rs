@@ -5,6 +5,9 @@ use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
+
 use crate::output::{Failure, failed};
 use crate::progress::Progress;
 
@@ -35,6 +38,12 @@ impl Sample {
             Failure(format!("{text} (choose another folder with TMPDIR, or a smaller --size)"))
         };
         let mut file = tempfile::tempfile_in(&folder).map_err(|error| trouble(&error))?;
+        // The system says at once whether there is room; a file system that cannot say is written to as it is.
+        if let Err(errno @ (Errno::NOSPC | Errno::FBIG)) =
+            rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, len)
+        {
+            return Err(trouble(&errno.into()));
+        }
         let progress = Progress::new(len);
         let mut random = Random::new();
         let mut block = vec![0; 4 << 20];
@@ -110,6 +119,12 @@ mod tests {
         assert_eq!(sample.reader().unwrap().metadata().unwrap().len(), 100_001);
         let bytes = std::fs::read(sample.path()).unwrap();
         assert!(bytes.chunks(8).collect::<std::collections::HashSet<_>>().len() > 12_000, "not random");
+    }
+
+    #[test]
+    fn one_that_does_not_fit_is_refused_before_it_is_written() {
+        let Failure(text) = Sample::make(1 << 60).unwrap_err();
+        assert!(text.contains("smaller --size"), "{text}");
     }
 
     #[test]

@@ -172,6 +172,11 @@ fn route(section: &mut Section, path: &Path, engine: &Engine, options: &Options,
             return section.problem(error.to_string(), "the disk or the network behind it may fail");
         }
     }
+    if !has_gpu {
+        section.fact("route", "host");
+        section.fact("route_reason", "there is no GPU to read into");
+        return section.ok("a read goes straight into host memory; there is no GPU to read into (see above)");
+    }
     let route = match file.route() {
         Route::Direct => "direct",
         Route::Host => "host",
@@ -184,9 +189,5 @@ fn route(section: &mut Section, path: &Path, engine: &Engine, options: &Options,
         Route::Host | Route::Staged => "through page-locked bounce buffers",
     };
     let reason = file.route_reason();
-    if has_gpu {
-        section.ok(format!("a read into GPU memory goes {meaning} ({route}): {reason}"));
-    } else {
-        section.note(format!("a read into GPU memory is not possible here: {reason}"), "");
-    }
+    section.ok(format!("a read into GPU memory goes {meaning} ({route}): {reason}"));
 }

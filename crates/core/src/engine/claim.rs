@@ -76,6 +76,11 @@ impl Claim {
         self.error.borrow_mut().get_or_insert_with(|| error.after(done));
     }
 
+    /// The source panicked within this task, or within another while this one was under way.
+    pub(crate) fn fail_by_panic(&self) {
+        self.fail(Error::new(ErrorKind::Io, self.flight.direction.verb(), "the source panicked"));
+    }
+
     /// Nobody wants the rest: the transfer has failed elsewhere.
     pub(crate) fn withdraw(&self) {
         self.is_withdrawn.set(true);
@@ -94,12 +99,15 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.fail_by_panic();
+        }
         let moved = self.moved.get();
         let outcome = match self.error.take() {
             Some(error) => Outcome::Failed(error),
             None if self.is_withdrawn.get() && !self.flight.is_wanted() => Outcome::Withdrawn,
             None if moved == self.task.len || self.is_short.get() => Outcome::Moved(moved),
-            // Reached only by unwinding out of a source: nothing may be reported as done that is not.
+            // Nothing may be reported as done that is not.
             None => Outcome::Failed(Error::new(
                 ErrorKind::Io,
                 self.flight.direction.verb(),

@@ -31,11 +31,22 @@ fn take_tasks(flight: &Arc<InFlight>, resources: &Resources, terms: &Terms) -> R
             Ok(())
         }
         (Route::Direct, Some(device)) => {
-            let _entered = resources.cuda()?.enter(device.context)?;
-            while let Some(claim) = Claim::next(flight) {
-                if !by_source(&claim) {
-                    stage::one(&claim, resources, terms, device)?;
+            // A lane that comes too late to get a task enters nothing: its failure would be nobody's.
+            let Some(first) = Claim::next(flight) else { return Ok(()) };
+            let entered = resources.cuda().and_then(|cuda| cuda.enter(device.context));
+            if let Err(error) = &entered {
+                first.fail(error.clone());
+                return Ok(());
+            }
+            let mut next = Some(first);
+            while let Some(claim) = next {
+                if !by_source(&claim)
+                    && let Err(error) = stage::one(&claim, resources, terms, device)
+                {
+                    claim.fail(error);
                 }
+                drop(claim);
+                next = Claim::next(flight);
             }
             Ok(())
         }

@@ -14,6 +14,6 @@ mod stage;
 pub(crate) mod ticket;
 pub mod transfer;
 
-pub use request::Job;
+pub(crate) use request::Job;
 pub use scope::{Scope, ScopedTransfer, scope};
 pub use shared::Engine;

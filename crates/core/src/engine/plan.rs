@@ -65,15 +65,12 @@ impl Plan {
             return whole;
         }
         let (first, size) = match request.alignment {
-            Some(unit) if unit <= task_size => {
+            Some(unit) if unit.is_power_of_two() && unit <= task_size => {
                 let size = task_size - task_size % unit;
                 (size - misalignment(offset, unit), size)
             }
             _ => (task_size, task_size),
         };
-        if first >= len {
-            return whole;
-        }
         Self { offset, len, first, size, count: 1 + (len - first).div_ceil(size), route }
     }
 

@@ -19,17 +19,17 @@ use crate::options::{Key, Options};
 
 /// One request: which bytes of which source, and how.
 #[derive(Debug, Clone, Copy)]
-pub struct Job<'a> {
+pub(crate) struct Job<'a> {
     /// The source.
-    pub source: &'a Arc<dyn Source>,
+    pub(crate) source: &'a Arc<dyn Source>,
     /// Where in it.
-    pub offset: u64,
+    pub(crate) offset: u64,
     /// Which way.
-    pub direction: Direction,
+    pub(crate) direction: Direction,
     /// The values in force.
-    pub options: &'a Options,
+    pub(crate) options: &'a Options,
     /// Whether reaching the end of the source is an error.
-    pub exact: bool,
+    pub(crate) exact: bool,
 }
 
 /// Who runs a request.
@@ -43,17 +43,25 @@ enum Help {
 
 impl Engine {
     /// Starts a read into `buf`, which the transfer owns until it ends.
-    pub fn read<B: IoBufMut>(&self, job: Job<'_>, buf: B) -> Transfer<B> {
+    pub(crate) fn read<B: IoBufMut>(&self, job: Job<'_>, buf: B) -> Transfer<B> {
         self.start(job, buf)
     }
 
     /// Starts a write of `buf`, which the transfer owns until it ends.
-    pub fn write<B: IoBuf>(&self, job: Job<'_>, buf: B) -> Transfer<B> {
+    pub(crate) fn write<B: IoBuf>(&self, job: Job<'_>, buf: B) -> Transfer<B> {
         self.start(job, buf)
     }
 
+    /// What is wrong with a request, without starting it.
+    ///
+    /// # Errors
+    /// What would refuse it.
+    pub(crate) fn check<B: IoBuf>(&self, job: Job<'_>, buf: &B) -> Result<()> {
+        self.span(buf).and_then(|span| self.plan(job, span)).map(drop)
+    }
+
     /// A transfer of `buf` that has failed before it began.
-    pub fn refuse<B: IoBuf>(&self, job: Job<'_>, error: Error, buf: B) -> Transfer<B> {
+    pub(crate) fn refuse<B: IoBuf>(&self, job: Job<'_>, error: Error, buf: B) -> Transfer<B> {
         Transfer::new(refused(job, buf.byte_len(), error, Box::new(buf)))
     }
 
@@ -70,7 +78,7 @@ impl Engine {
     ///
     /// # Errors
     /// What stopped the request.
-    pub fn move_owned<B: IoBuf>(&self, job: Job<'_>, buf: &B) -> Result<usize> {
+    pub(crate) fn move_owned<B: IoBuf>(&self, job: Job<'_>, buf: &B) -> Result<usize> {
         let span = self.span(buf).map_err(|error| name(job, buf.byte_len(), error))?;
         self.run(job, span)
     }
@@ -79,7 +87,7 @@ impl Engine {
     ///
     /// # Errors
     /// What stopped the request.
-    pub fn read_slice(&self, job: Job<'_>, buf: &mut [u8]) -> Result<usize> {
+    pub(crate) fn read_slice(&self, job: Job<'_>, buf: &mut [u8]) -> Result<usize> {
         self.run(job, lend_mut(buf))
     }
 
@@ -87,12 +95,12 @@ impl Engine {
     ///
     /// # Errors
     /// What stopped the request.
-    pub fn write_slice(&self, job: Job<'_>, buf: &[u8]) -> Result<usize> {
+    pub(crate) fn write_slice(&self, job: Job<'_>, buf: &[u8]) -> Result<usize> {
         self.run(job, lend(buf))
     }
 
     /// Starts to fill borrowed memory; the scope waits for it.
-    pub fn read_scoped<'scope>(
+    pub(crate) fn read_scoped<'scope>(
         &self,
         job: Job<'_>,
         scope: &'scope Scope<'scope, '_>,
@@ -102,7 +110,7 @@ impl Engine {
     }
 
     /// Starts to store borrowed memory; the scope waits for it.
-    pub fn write_scoped<'scope>(
+    pub(crate) fn write_scoped<'scope>(
         &self,
         job: Job<'_>,
         scope: &'scope Scope<'scope, '_>,
@@ -128,14 +136,16 @@ impl Engine {
 
     /// The checked piece of memory that an owner holds; its kind is asked for here, once.
     fn span<B: IoBuf>(&self, buf: &B) -> Result<Span> {
-        let memory = match (buf.place(), self.platform().cuda()) {
+        let memory = match buf.place() {
             // Nothing will be touched, so no one need know where it is.
             _ if buf.byte_len() == 0 => Memory::Host,
-            (Place::Host, _) => Memory::Host,
-            (Place::Ask { after }, Ok(cuda)) => cuda.locate(buf.address() as u64, after)?,
-            (Place::Ask { .. }, Err(why)) => {
-                let error = Error::new(ErrorKind::Unavailable, "locate", "there is no CUDA driver");
-                return Err(error.because(why));
+            Place::Host => Memory::Host,
+            // Only now is the driver's library opened: a process that moves host memory never does.
+            Place::Ask { after } => {
+                let cuda = self.platform().cuda().map_err(|why| {
+                    Error::new(ErrorKind::Unavailable, "locate", "there is no CUDA driver").because(why)
+                })?;
+                cuda.locate(buf.address() as u64, after)?
             }
         };
         Ok(span_of(buf, memory))
@@ -196,8 +206,10 @@ impl Engine {
             limit: 2 * threads,
         };
         let carrier = job.source.carrier().filter(|_| job.direction == Direction::Read && plan.count() > 0);
-        let many = plan.count() > 1 || plan.len() > terms.block_size || carrier.is_some();
-        let (marker, trouble) = match self.order(span, plan, many) {
+        let is_small = plan.route() != Route::Host && plan.len() < job.options.gds_threshold();
+        let mut by_caller = (help == Help::Caller || is_small) && carrier.is_none();
+        let at_once = by_caller && plan.count() == 1 && plan.len() <= terms.block_size;
+        let (marker, trouble) = match self.order(span, plan, at_once) {
             Ok(marker) => (marker, None),
             Err(error) => (None, Some(error)),
         };
@@ -212,15 +224,13 @@ impl Engine {
             carrier.carry(ticket::of(&flight, Some(resources), block_size));
             return flight;
         }
-        let is_small = plan.route() != Route::Host && plan.len() < job.options.gds_threshold();
-        let by_caller = help == Help::Caller || is_small;
         let lanes = threads.min(plan.count());
         for _ in usize::from(by_caller)..lanes {
             let (mine, shared) = (flight.clone(), resources.clone());
             if let Err(error) = resources.pool.submit(move || lane::run(&mine, &shared, &terms)) {
-                if !by_caller {
-                    flight.abort(error);
-                }
+                // Without any worker the caller does the work itself: late is better than never.
+                tracing::warn!(%error, "no worker can be had; the calling thread does what it can");
+                by_caller = true;
                 break;
             }
         }
@@ -231,16 +241,15 @@ impl Engine {
     }
 
     /// What a device request must come after: the work that the caller has put on its stream so far.
-    fn order(&self, span: Span, plan: Plan, many: bool) -> Result<Option<Marker>> {
-        let (Some(device), Ok(cuda)) = (span.device(), self.platform().cuda()) else { return Ok(None) };
-        if plan.count() == 0 {
-            return Ok(None);
-        }
+    fn order(&self, span: Span, plan: Plan, at_once: bool) -> Result<Option<Marker>> {
+        let Some(device) = span.device().filter(|_| plan.count() > 0) else { return Ok(None) };
+        let Ok(cuda) = self.platform().cuda() else { return Ok(None) };
         match plan.route() {
             Route::Host => Ok(None),
-            Route::Staged if many => cuda.mark(device).map(Some),
-            // One block goes by synchronous copies, which come after the legacy default stream by themselves.
-            Route::Staged => Ok(None),
+            // The caller's own thread waits for the caller's stream.
+            Route::Staged if at_once => Ok(None),
+            // The stream may be gone when a worker comes to it, the mark is ours.
+            Route::Staged => cuda.mark(device).map(Some),
             Route::Direct => {
                 let _entered = cuda.enter(device.context)?;
                 cuda.table()

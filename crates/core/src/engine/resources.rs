@@ -53,6 +53,9 @@ impl Drop for LaneLease<'_> {
 
 impl Drop for Resources {
     fn drop(&mut self) {
+        if self.process != process::id() {
+            return; // The lock may be held for ever, and the streams are not this process's.
+        }
         let lanes = std::mem::take(&mut *self.lanes.lock().unwrap_or_else(PoisonError::into_inner));
         for lane in lanes {
             if let Ok(cuda) = self.cuda() {

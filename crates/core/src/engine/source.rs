@@ -1,4 +1,5 @@
 //! The seam: what a source must tell, and what it must do.
+#![allow(unsafe_code)]
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -76,7 +77,12 @@ pub enum DeviceOutcome {
 ///
 /// A source is shared by the tasks of many transfers; each call names its own range. Spans given to
 /// [`Source::fill`] and [`Source::take`] are host memory, those given to the `_device` calls are a device's.
-pub trait Source: Debug + Send + Sync {
+///
+/// # Safety
+/// A span is memory of somebody else's, lent for one call: an implementation uses it in no way after the call has
+/// returned, passes it on only to what keeps this promise too, and does not write to a span that it was given to take
+/// from (it may be memory that must not change).
+pub unsafe trait Source: Debug + Send + Sync {
     /// Its name in errors.
     fn subject(&self) -> String;
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use kvikio_sys::cuda::{Event, Stream};
 
 use crate::engine::claim::{Claim, Terms};
+use crate::engine::plan::Route;
 use crate::engine::resources::{LaneLease, Resources};
 use crate::engine::source::{Access, Direction};
 use crate::engine::transfer::InFlight;
@@ -72,14 +73,19 @@ pub(crate) fn run(flight: &Arc<InFlight>, resources: &Resources, terms: &Terms, 
 /// One task through one block, each copy waited for: where there is nothing to overlap with.
 pub(crate) fn one(claim: &Claim, resources: &Resources, terms: &Terms, device: Device) -> Result<()> {
     let cuda = resources.cuda()?;
-    if device.after != Stream(0) {
-        // The synchronous copies below come after the legacy default stream only.
-        cuda.table()
+    let (flight, task) = (claim.flight(), claim.task);
+    match &flight.marker {
+        Some(marker) => marker.wait()?,
+        // The engine has waited before it began.
+        None if flight.plan.route() == Route::Direct => {}
+        // The synchronous copies below come after the legacy default stream by themselves, and after no other.
+        None if device.after == Stream(0) => {}
+        None => cuda
+            .table()
             .synchronize_stream(device.after)
-            .map_err(|status| cuda.fault("cuStreamSynchronize", status))?;
+            .map_err(|status| cuda.fault("cuStreamSynchronize", status))?,
     }
     let block = resources.pinned()?.lease(terms.block_size, terms.limit, device.context)?;
-    let (flight, task) = (claim.flight(), claim.task);
     let access = terms.access(resources);
     let mut start = 0;
     while start < task.len && claim.is_open() {
@@ -90,7 +96,9 @@ pub(crate) fn one(claim: &Claim, resources: &Resources, terms: &Terms, device: D
             Direction::Read => flight
                 .source
                 .fill(offset, host, access)
-                .and_then(|filled| cuda.copy_in(target, host.slice(0, filled)).map(|()| filled)),
+                .and_then(|filled| cuda.copy_in(target, host.slice(0, filled)).map(|()| filled))
+                // What reached the block only is not done.
+                .map_err(|error| error.after(0)),
             Direction::Write => cuda
                 .copy_out(host, target)
                 .and_then(|()| flight.source.take(offset, host, access))
@@ -173,7 +181,8 @@ impl<'a> Pipeline<'a> {
         let filled = match claim.flight().source.fill(offset, host, access) {
             Ok(filled) => filled,
             Err(error) => {
-                claim.fail(error);
+                // What reached the block only is not done.
+                claim.fail(error.after(0));
                 return None;
             }
         };
@@ -249,6 +258,12 @@ fn quiesce(cuda: &Cuda, stream: Stream) {
 
 impl Drop for Pipeline<'_> {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            // The source has panicked: it is not asked again, its copies are waited for all the same.
+            for piece in self.slots.iter().filter_map(|slot| slot.pending.as_ref()) {
+                piece.claim.fail_by_panic();
+            }
+        }
         let mut ended = Vec::with_capacity(2);
         for _ in 0..self.slots.len() {
             self.turn = (self.turn + 1) % self.slots.len();

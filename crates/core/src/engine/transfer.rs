@@ -242,7 +242,10 @@ impl InFlight {
                 return Err(named(Error::new(ErrorKind::Changed, verb, why)));
             }
             if self.exact {
-                let why = format!("end of file at byte {end}");
+                let why = match reached {
+                    0 => format!("nothing at byte {end} or after it: end of file"),
+                    _ => format!("end of file at byte {end}"),
+                };
                 return Err(named(Error::new(ErrorKind::UnexpectedEof, verb, why).after(reached)));
             }
         }
@@ -316,7 +319,15 @@ impl<B: Send + 'static> Transfer<B> {
     /// Waits for the end of the transfer, at most for `timeout`; true once it has ended.
     #[must_use]
     pub fn wait_for(&self, timeout: Duration) -> bool {
-        self.flight.wait(Some(Instant::now() + timeout))
+        // A time beyond the clock's range is for ever.
+        self.flight.wait(Instant::now().checked_add(timeout))
+    }
+
+    /// Gives the rest up: what is running ends, nothing new begins, and the result is [`ErrorKind::Cancelled`]. Does not
+    /// wait; a transfer whose tasks are all done stays a success.
+    pub fn cancel(&self) {
+        let verb = self.flight.direction.verb();
+        self.flight.abandon_rest(|| Error::new(ErrorKind::Cancelled, verb, "it was cancelled"));
     }
 
     /// The bytes moved.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Statx, StatxFlags};
+use rustix::io::Errno;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::align::page_size;
@@ -23,7 +24,7 @@ pub struct Opening {
     pub write: bool,
     /// Made where absent.
     pub create: bool,
-    /// Emptied.
+    /// To be emptied, by [`OpenFile::empty`], once nothing can go wrong with the opening any more.
     pub truncate: bool,
     /// Permissions of a new file, before the process's mask.
     pub mode: u32,
@@ -69,9 +70,15 @@ impl OpenFile {
         };
         let mut flags = access | OFlags::CLOEXEC | OFlags::NONBLOCK;
         flags.set(OFlags::CREATE, opening.create);
-        flags.set(OFlags::TRUNC, opening.truncate);
-        let open = || rustix::fs::open(path, flags, Mode::from_raw_mode(opening.mode));
-        let fd = retry(open).map_err(|errno| failed("open", path, errno))?;
+        let open = |flags| retry(|| rustix::fs::open(path, flags, Mode::from_raw_mode(opening.mode)));
+        let fd = match open(flags) {
+            // Another program holds a lease on the file, and is being asked to let go: that is worth the wait.
+            Err(Errno::AGAIN) if std::fs::metadata(path).is_ok_and(|facts| facts.is_file()) => {
+                open(flags - OFlags::NONBLOCK)
+            }
+            answer => answer,
+        }
+        .map_err(|errno| failed("open", path, errno))?;
         let stat = examine(&fd).map_err(|errno| failed("open", path, errno))?;
         match FileType::from_raw_mode(stat.stx_mode.into()) {
             FileType::Directory => {
@@ -92,6 +99,19 @@ impl OpenFile {
             opening,
             facts: Facts::from(&stat),
         })
+    }
+
+    /// Empties a file that was opened to be emptied; what is no regular file has no length to change.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn empty(&mut self) -> Result<()> {
+        if self.opening.truncate && self.facts.is_regular {
+            retry(|| rustix::fs::ftruncate(&self.buffered, 0))
+                .map_err(|errno| failed("open", &self.path, errno))?;
+            self.facts.len = 0;
+        }
+        Ok(())
     }
 
     /// The path it was opened by.

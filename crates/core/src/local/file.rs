@@ -1,4 +1,5 @@
 //! A file of this machine as a source: descriptors, the system's reads and writes, and cuFile where it serves.
+#![allow(unsafe_code)]
 
 use std::sync::{Arc, OnceLock};
 
@@ -28,11 +29,13 @@ impl LocalFile {
     ///
     /// # Errors
     /// Only with [`LocalIo::CuFile`]: what keeps cuFile from serving the file.
-    pub fn new(file: OpenFile, local_io: LocalIo, platform: Arc<Platform>) -> Result<Self> {
+    pub fn new(mut file: OpenFile, local_io: LocalIo, platform: Arc<Platform>) -> Result<Self> {
         let decision = match local_io {
             LocalIo::CuFile => OnceLock::from(gds::decide(&platform, &file, local_io)?),
             LocalIo::Auto | LocalIo::Posix => OnceLock::new(),
         };
+        // Not before now: a file that cannot be served keeps its bytes.
+        file.empty()?;
         Ok(Self { decision, broken: OnceLock::new(), posix: Posix::default(), platform, local_io, file })
     }
 
@@ -82,7 +85,7 @@ impl LocalFile {
         let span = self.within_file(direction, offset, span)?;
         match registration.transfer(direction, offset, span) {
             Ok(moved) => Ok(DeviceOutcome::Moved(moved)),
-            Err((status, done)) if self.local_io == LocalIo::CuFile => {
+            Err((status, done)) if self.local_io == LocalIo::CuFile || is_of_the_storage(status.op) => {
                 Err(Error::from_cufile(direction.verb(), status).after(done as u64))
             }
             Err((status, _)) => {
@@ -95,7 +98,13 @@ impl LocalFile {
     }
 }
 
-impl Source for LocalFile {
+/// True for what the storage says to whoever asks, cuFile or us: no reason to give cuFile up.
+fn is_of_the_storage(code: i32) -> bool {
+    matches!(code, libc::ENOSPC | libc::EDQUOT | libc::EROFS | libc::EBADF | libc::EFBIG)
+}
+
+// SAFETY: every span goes to a system or cuFile call that is over when it returns; only reads fill.
+unsafe impl Source for LocalFile {
     fn subject(&self) -> String {
         self.file.path().display().to_string()
     }

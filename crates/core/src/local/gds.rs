@@ -63,7 +63,11 @@ fn is_worthwhile(platform: &Platform, file: &OpenFile) -> std::result::Result<St
     }
     cuda.start().map_err(|why| why.to_string())?;
     let driver = platform.cufile_driver().map_err(|error| error.message().to_owned())?;
-    match storage.iter().find(|kind| driver.properties.supports(**kind)) {
+    // The module may be the host's, without the devices through which this process would speak to it.
+    let has_nvidia_fs = driver.properties.has_nvidia_fs();
+    let is_direct =
+        |kind: &&Storage| driver.properties.supports(**kind) && (has_nvidia_fs || **kind == Storage::NvmeP2p);
+    match storage.iter().find(is_direct) {
         Some(kind) => Ok(format!("cuFile's driver serves this file directly ({kind:?})")),
         None => Err(format!("cuFile's driver has no direct path for this storage ({storage:?})")),
     }

@@ -1,4 +1,5 @@
 //! A source in memory: the oracle of tests, and a file for those who have none.
+#![allow(unsafe_code)]
 
 use std::sync::{PoisonError, RwLock};
 
@@ -39,7 +40,8 @@ impl InMemory {
     }
 }
 
-impl Source for InMemory {
+// SAFETY: bytes are copied within the call; `take` only reads the span.
+unsafe impl Source for InMemory {
     fn subject(&self) -> String {
         "memory".to_owned()
     }

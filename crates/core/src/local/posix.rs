@@ -8,6 +8,9 @@ use crate::local::fd::{OpenFile, read_once, write_once};
 use crate::memory::align::cut;
 use crate::memory::span::Span;
 
+/// The most bytes of one direct call: 1 GiB.
+const LARGEST_CALL: usize = 1 << 30;
+
 /// How the system reads and writes one file for us.
 #[derive(Debug, Default)]
 pub struct Posix {
@@ -85,7 +88,8 @@ impl Posix {
         while done < span.len() {
             let rest = span.slice(done, span.len() - done);
             let piece = match &block {
-                None => rest,
+                // The system takes no more in one call (`man 2 read`): 0x7ffff000 bytes, here a multiple of any unit.
+                None => rest.slice(0, LARGEST_CALL),
                 Some(block) => block.span().slice(0, usable.min(rest.len())),
             };
             if block.is_some() && direction == Direction::Write {

@@ -129,6 +129,8 @@ impl BouncePool {
                         state = self.state();
                         state.leased -= 1;
                         stale = Vec::new();
+                        // Who waits counted on this block; the last of them gets the error.
+                        self.returned.notify_all();
                         // Memory is short: another transfer's block will do, if one is out.
                         if state.leased == 0 || patience == Patience::GiveUp {
                             return Err(error);
@@ -136,6 +138,8 @@ impl BouncePool {
                     }
                 }
             } else if patience == Patience::GiveUp {
+                drop(state);
+                self.free(stale);
                 return Ok(None);
             }
             state.waiting += 1;

@@ -27,7 +27,7 @@ pub enum Place {
 /// # Safety
 /// From the moment the owner is given to a transfer until it is given back: the address and length do not change
 /// (moving the owner itself must not move its bytes), the bytes are initialised, stay allocated, and are not written
-/// to by anyone else.
+/// to by anyone else. The stream that [`IoBuf::place`] names exists when the request is made.
 pub unsafe trait IoBuf: Send + 'static {
     /// The address of the first byte; need not be valid where the length is 0.
     fn address(&self) -> usize;

@@ -24,5 +24,6 @@ unsafe impl IoBuf for CudaSlice<u8> {
     }
 }
 
-// SAFETY: the slice has one owner, the transfer.
+// SAFETY: the slice has one owner, the transfer. What the program has put on the slice's own stream comes first; a kernel
+// that still reads the slice on another stream is the program's to wait for, as with any write to it.
 unsafe impl IoBufMut for CudaSlice<u8> {}

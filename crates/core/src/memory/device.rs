@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kvikio_sys::cuda::{
@@ -21,14 +22,15 @@ const STREAM_NON_BLOCKING: u32 = 1;
 pub struct Cuda {
     table: Table,
     primary: Mutex<HashMap<i32, Context>>,
-    process: u32,
+    /// The process that has used the driver first, 0 before that.
+    user: AtomicU32,
 }
 
 impl Cuda {
     /// Wraps an opened driver; a test hands in a table of its own.
     #[must_use]
     pub fn new(table: Table) -> Self {
-        Self { table, primary: Mutex::new(HashMap::new()), process: process::id() }
+        Self { table, primary: Mutex::new(HashMap::new()), user: AtomicU32::new(0) }
     }
 
     /// The driver's functions.
@@ -42,7 +44,23 @@ impl Cuda {
     /// # Errors
     /// [`Unavailable`], typed: a stub, no device, or what `cuInit` said.
     pub fn start(&self) -> std::result::Result<u32, Unavailable> {
+        self.is_foreign();
         self.table.start()
+    }
+
+    /// True in a child of the process that has used the driver; else the calling process is its user from now on.
+    fn is_foreign(&self) -> bool {
+        let own = process::id();
+        match self.user.compare_exchange(0, own, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => false,
+            Err(user) => user != own,
+        }
+    }
+
+    fn refuse_child(&self) -> Result<()> {
+        let why =
+            "CUDA cannot be used after a fork: start workers with 'spawn', or use the GPU only in the child";
+        if self.is_foreign() { Err(Error::new(ErrorKind::Forked, "use the device", why)) } else { Ok(()) }
     }
 
     /// What kind of memory `address` is, and for device memory how to reach it.
@@ -52,13 +70,7 @@ impl Cuda {
     /// # Errors
     /// [`ErrorKind::Cuda`] in the driver's words; [`ErrorKind::Forked`] in the child of a process that used the GPU.
     pub fn locate(&self, address: u64, after: Stream) -> Result<Memory> {
-        if self.process != process::id() {
-            return Err(Error::new(
-                ErrorKind::Forked,
-                "locate",
-                "CUDA cannot be used after a fork: start workers with 'spawn', or use the GPU only in the child",
-            ));
-        }
+        self.refuse_child()?;
         let info = match self.table.pointer_info(address) {
             Err(CuStatus::NOT_INITIALIZED) => {
                 self.start().map_err(|why| Error::new(ErrorKind::Unavailable, "locate", why.to_string()))?;
@@ -98,8 +110,9 @@ impl Cuda {
     /// Makes `context` current on this thread until the guard is dropped.
     ///
     /// # Errors
-    /// [`ErrorKind::Cuda`] in the driver's words.
+    /// [`ErrorKind::Cuda`] in the driver's words; [`ErrorKind::Forked`] in the child of a process that used the GPU.
     pub fn enter(&self, context: Context) -> Result<Entered<'_>> {
+        self.refuse_child()?;
         self.table.push_context(context).map_err(|status| self.fault("cuCtxPushCurrent", status))?;
         Ok(Entered { cuda: self })
     }
@@ -179,9 +192,6 @@ impl Cuda {
 
     /// Gives a stream of ours and its events back, when no work of theirs is pending.
     pub(crate) fn discard(&self, context: Context, stream: Stream, events: &[Event]) {
-        if self.process != process::id() {
-            return;
-        }
         let Ok(_entered) = self.enter(context) else { return };
         events.iter().for_each(|event| self.drop_event(*event));
         // SAFETY: the caller owned the stream and is done with it.
@@ -231,10 +241,21 @@ impl Marker {
     }
 }
 
+impl Marker {
+    /// Waits until the point has been reached. The context is current.
+    pub(crate) fn wait(&self) -> Result<()> {
+        self.cuda
+            .table
+            .synchronize_event(self.event)
+            .map_err(|status| self.cuda.fault("cuEventSynchronize", status))
+    }
+}
+
 impl Drop for Marker {
     fn drop(&mut self) {
-        // Where the context cannot be entered any more the event may be gone with it: tried all the same.
-        let _entered = self.cuda.enter(self.context);
-        self.cuda.drop_event(self.event);
+        // Where the context cannot be entered any more the event is gone with it, or another process's.
+        if let Ok(_entered) = self.cuda.enter(self.context) {
+            self.cuda.drop_event(self.event);
+        }
     }
 }

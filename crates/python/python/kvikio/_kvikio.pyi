@@ -66,8 +66,8 @@ class CuFile:
         file
             The path.
         flags
-            As for ``open()``: ``"r"``, ``"w"`` (made or emptied), ``"a"`` (each write goes to the end), with ``"+"``
-            anywhere after that for both ways. Other letters are ignored.
+            As for ``open()``: ``"r"``, ``"w"`` (made or emptied), ``"a"`` (each write goes to where the file
+            ends), with ``"+"`` anywhere after that for both ways. Other letters are ignored.
 
         Raises
         ------

@@ -11,6 +11,7 @@ from typing import Any
 
 __all__ = [
     "AccessDeniedError",
+    "CancelledError",
     "ChangedError",
     "ClosedError",
     "CredentialsError",
@@ -26,6 +27,7 @@ __all__ = [
     "OffsetOverflowError",
     "OutOfRangeError",
     "OversizedError",
+    "PathError",
     "ReadOnlyBufferError",
     "RefusedError",
     "StorageFullError",
@@ -124,6 +126,10 @@ class NotFoundError(KvikIOError, FileNotFoundError, RuntimeError):
     """The path or the remote object does not exist."""
 
 
+class PathError(KvikIOError, NotADirectoryError, RuntimeError):
+    """A part of the path that has to be a directory is none."""
+
+
 class AccessDeniedError(KvikIOError, PermissionError, RuntimeError):
     """The system or the server refused access, or the file system is mounted read-only."""
 
@@ -186,6 +192,10 @@ class CuFileError(KvikIOError, RuntimeError):
 
 class UnavailableError(KvikIOError, RuntimeError):
     """What the request needs is not there: no driver, no device, no cuFile."""
+
+
+class CancelledError(KvikIOError, RuntimeError):
+    """The request was given up while it ran."""
 
 
 class ForkedError(KvikIOError, RuntimeError):

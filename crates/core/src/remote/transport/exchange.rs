@@ -162,7 +162,7 @@ impl Exchange {
         }
     }
 
-    /// Makes the request for what is still missing; what belongs to the connection is left to [`Exchange::extra`].
+    /// Makes the request for what is still missing; what belongs to the connection is left to its caller.
     ///
     /// # Errors
     /// What the endpoint said.
