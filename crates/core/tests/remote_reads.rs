@@ -412,6 +412,20 @@ fn a_failed_task_ends_the_others_soon() {
 }
 
 #[test]
+fn a_cancelled_read_does_not_wait_for_the_server() {
+    let server = Server::start(script().always("/o", Fault::Delay(Duration::from_secs(60))));
+    let file = open(&server, &Options::default());
+    let transfer = file.read_exact_at(vec![0; 10], 0);
+    while server.requests().is_empty() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let began = Instant::now();
+    transfer.cancel();
+    assert_eq!(transfer.wait().0.unwrap_err().kind(), ErrorKind::Cancelled);
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+}
+
+#[test]
 fn handles_may_be_dropped_while_bytes_are_under_way() {
     let server = Server::start(script().always("/o", Fault::Trickle(50_000, Duration::from_millis(20))));
     for _ in 0..5 {

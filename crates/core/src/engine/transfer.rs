@@ -154,6 +154,18 @@ impl InFlight {
         }
     }
 
+    /// As [`InFlight::abandon_rest`]; of a source that runs its tasks itself, also those that are running.
+    pub(crate) fn give_up(&self, why: impl FnOnce() -> Error) {
+        if self.source.carrier().is_none() {
+            return self.abandon_rest(why);
+        }
+        let Some(mut state) = self.own_state() else { return };
+        if state.failed.is_none() && !state.ended {
+            Self::keep_first(&mut state, u64::MAX, why());
+            self.end_if_done(state);
+        }
+    }
+
     /// True while there are tasks that nobody has taken.
     pub(crate) fn has_more(&self) -> bool {
         let state = self.state();
@@ -323,11 +335,11 @@ impl<B: Send + 'static> Transfer<B> {
         self.flight.wait(Instant::now().checked_add(timeout))
     }
 
-    /// Gives the rest up: what is running ends, nothing new begins, and the result is [`ErrorKind::Cancelled`]. Does not
-    /// wait; a transfer whose tasks are all done stays a success.
+    /// Gives the rest up: what is running ends (at once where a server is waited for), nothing new begins, and the
+    /// result is [`ErrorKind::Cancelled`]. Does not wait; a transfer whose tasks are all done stays a success.
     pub fn cancel(&self) {
         let verb = self.flight.direction.verb();
-        self.flight.abandon_rest(|| Error::new(ErrorKind::Cancelled, verb, "it was cancelled"));
+        self.flight.give_up(|| Error::new(ErrorKind::Cancelled, verb, "it was cancelled"));
     }
 
     /// The bytes moved.
