@@ -35,6 +35,7 @@ fn object(file: &RemoteFile, did: Statistics) -> String {
         "bytes": file.size(),
         "version": file.version(),
         "ranges": file.has_ranges(),
+        "server": file.server(),
         "route": ROUTE,
         "route_reason": ROUTE_REASON,
         "requests": did.requests,
@@ -58,6 +59,7 @@ fn lines(file: &RemoteFile, did: Statistics) -> String {
         ("size", format!("{} bytes ({})", file.size(), bytes(file.size()))),
         ("version", version),
         ("ranges", ranges.to_owned()),
+        ("server", file.server().unwrap_or_default().to_owned()),
         ("route", format!("{ROUTE}: {ROUTE_REASON}")),
         ("asked by", format!("{}, {}", count(did.requests, "request"), count(did.redirects, "redirect"))),
     ];

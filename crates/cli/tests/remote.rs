@@ -41,7 +41,7 @@ fn entries(folder: &Path) -> Vec<String> {
 fn info_says_what_the_server_has() {
     let script = Script::new()
         .object("/dir/weights", bytes(12_345))
-        .always("/moved", Fault::Redirect(302, "/dir/weights".to_owned()))
+        .always("/moved", Fault::Redirect(302, "http://{localhost}/dir/weights".to_owned()))
         .object("/moved", bytes(12_345))
         .object("/whole", bytes(10))
         .always("/whole", Fault::IgnoreRange);
@@ -51,6 +51,7 @@ fn info_says_what_the_server_has() {
     assert_eq!(object["type"], "HTTP");
     assert_eq!(object["bytes"], 12_345);
     assert_eq!(object["ranges"], true);
+    assert!(object["server"].as_str().unwrap().starts_with("localhost:"), "{object}");
     assert_eq!((&object["requests"], &object["redirects"]), (&2.into(), &1.into()));
     assert!(object["version"].as_str().unwrap().starts_with("ETag "), "{object}");
     let (code, out, err) = outcome(kvikio().args(["info", &server.url("/whole")]));

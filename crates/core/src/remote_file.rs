@@ -18,7 +18,7 @@ use crate::remote::endpoint::Endpoint;
 use crate::remote::object::Object;
 use crate::remote::transport::{Statistics, Target, Transport};
 use crate::remote::wire::retry::Policy;
-use crate::remote_file::probe::{Probed, probe};
+use crate::remote_file::probe::{Probed, Server, probe};
 
 static SHARED: LazyLock<Remote> =
     LazyLock::new(|| Remote::new(Engine::shared(), &Options::default(), &Environment::process()));
@@ -94,7 +94,8 @@ impl Remote {
 pub struct RemoteFile {
     object: Object,
     kind: EndpointType,
-    has_ranges: Option<bool>,
+    /// `None` where nothing was asked.
+    server: Option<Arc<Server>>,
     source: Arc<dyn Source>,
     engine: Engine,
     options: Arc<Options>,
@@ -113,18 +114,18 @@ impl RemoteFile {
         options: Options,
     ) -> Result<Self> {
         let policy = remote.policy(&options);
-        let (target, has_ranges) = match size {
+        let (target, server) = match size {
             Some(size) => (Target::new(endpoint, size, None, policy).unsure(), None),
             None => {
                 let probed = probe(&remote.transport, &*endpoint, &policy);
-                let Probed { size, version, has_ranges } = probed.map_err(|error| error.during("open"))?;
-                (Target::new(endpoint, size, version, policy), Some(has_ranges))
+                let Probed { size, version, server } = probed.map_err(|error| error.during("open"))?;
+                (Target::new(endpoint, size, version, policy), Some(Arc::new(server)))
             }
         };
         let object = Object::new(Arc::new(target), remote.transport.clone());
         let source = Arc::new(object.clone());
         let (engine, options) = (remote.engine.clone(), Arc::new(options));
-        Ok(Self { object, kind, has_ranges, source, engine, options })
+        Ok(Self { object, kind, server, source, engine, options })
     }
 
     /// The same object, whose reads from now on go by `remote` and by `options`. It costs no request, and all that are
@@ -134,7 +135,7 @@ impl RemoteFile {
         let target = self.object.target().with(remote.policy(&options));
         let object = Object::new(Arc::new(target), remote.transport.clone());
         let source = Arc::new(object.clone());
-        Self { object, source, engine: remote.engine.clone(), options, ..*self }
+        Self { object, source, engine: remote.engine.clone(), options, ..self.clone() }
     }
 
     /// The same object, whose reads from now on go by `options`; see [`RemoteFile::with`].
@@ -145,7 +146,7 @@ impl RemoteFile {
         policy.listener = known.policy.listener;
         let object = self.object.of(known.with(Arc::new(policy)));
         let source = Arc::new(object.clone());
-        Self { object, source, engine: self.engine.clone(), options: Arc::new(options), ..*self }
+        Self { object, source, engine: self.engine.clone(), options: Arc::new(options), ..self.clone() }
     }
 
     /// The same object, of which only the first `size` bytes count (or more than there are: reading those fails).
@@ -184,7 +185,14 @@ impl RemoteFile {
     /// not, every request fetches the whole object. `None` where nothing was asked.
     #[must_use]
     pub fn has_ranges(&self) -> Option<bool> {
-        self.has_ranges
+        self.server.as_ref().map(|server| server.has_ranges)
+    }
+
+    /// The host (and port, where it is not the usual one) that answered when the object was opened: where redirects led.
+    /// `None` where nothing was asked.
+    #[must_use]
+    pub fn server(&self) -> Option<&str> {
+        self.server.as_ref().map(|server| server.host.as_str())
     }
 
     /// The settings that hold for the object.

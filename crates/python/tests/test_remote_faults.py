@@ -27,6 +27,9 @@ HARMLESS = [
     "http10",
     "interim",
     "closesilently",
+    "reset",
+    "close",
+    "slowhead",
     "reset1",
     "close1",
     "noanswer1",
@@ -52,6 +55,7 @@ FATAL: dict[str, tuple[type, type, str, int | None]] = {
         "KvikIO: HTTP request reached maximum number of attempts .2.. Reason: Got HTTP code 500.",
         500,
     ),
+    "short": (exceptions.UnverifiedError, OSError, "Content-Range announces 1000 bytes", 206),
     "shifted": (exceptions.UnverifiedError, OSError, "asked for were", 206),
     "norange": (exceptions.UnverifiedError, OSError, "Content-Range", 206),
     "gzip": (exceptions.UnverifiedError, OSError, "encoded .gzip.", 206),
@@ -142,6 +146,17 @@ def test_a_limit_of_time_is_kept(faulty: servers.Faulty, capfd: pytest.CaptureFi
         assert 2 <= time.monotonic() - began < 6
         assert isinstance(caught.value, exceptions.TimedOutError)
         assert capfd.readouterr() == (line, "")
+
+
+def test_a_server_that_says_when_to_come_again_is_obeyed(
+    faulty: servers.Faulty, capfd: pytest.CaptureFixture[str]
+) -> None:
+    file = RemoteFile.open_http(f"{faulty.url}/429x1/10/later", 10)
+    began = time.monotonic()
+    assert file.read(bytearray(10)) == 10
+    assert 0.9 < time.monotonic() - began < 4
+    line = "KvikIO: Got HTTP code 429. Retrying after 1000ms (attempt 1 of 3).\n"
+    assert capfd.readouterr() == (line, "")
 
 
 def test_statuses_that_are_not_listed_are_final(faulty: servers.Faulty) -> None:

@@ -5,29 +5,38 @@ use std::time::SystemTime;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::remote::endpoint::{Endpoint, Proof, Refusal};
-use crate::remote::request::{Answer, Method, Request};
-use crate::remote::transport::Transport;
+use crate::remote::request::{Method, Request};
+use crate::remote::transport::{Answered, Transport};
 use crate::remote::wire::check::Version;
 use crate::remote::wire::retry::Policy;
 
 /// The most bytes of a probe's answer that are read: the range of one byte, or a refusal's explanation.
 const MOST_PROBE: usize = 64 << 10;
 
+/// Who answered a probe.
+#[derive(Debug, Clone)]
+pub(super) struct Server {
+    /// Host, and port where it is not the scheme's own.
+    pub(super) host: String,
+    /// It sends parts of the object.
+    pub(super) has_ranges: bool,
+}
+
 /// What the answer to a probe tells.
 pub(super) struct Probed {
     pub(super) size: u64,
     pub(super) version: Option<Version>,
-    /// The server sends parts.
-    pub(super) has_ranges: bool,
+    pub(super) server: Server,
 }
 
 impl Probed {
-    fn of(size: u64, probe: &Request, answer: &Answer, proof: Proof) -> Self {
+    fn of(size: u64, probe: &Request, Answered { answer, origin }: &Answered, proof: Proof) -> Self {
         // Who sends the whole object where a byte was asked for may still say that there are ranges.
         let says_so = answer.header("accept-ranges").is_some_and(|unit| unit.eq_ignore_ascii_case("bytes"));
         let is_so = matches!(answer.status, 206 | 416) || (probe.method == Method::Head && says_so);
         let has_ranges = is_so || proof == Proof::Length;
-        Self { size, version: Version::of_answer(answer), has_ranges }
+        let server = Server { host: origin.to_string(), has_ranges };
+        Self { size, version: Version::of_answer(answer), server }
     }
 }
 
@@ -40,21 +49,22 @@ pub(super) fn probe(transport: &Transport, endpoint: &dyn Endpoint, policy: &Arc
     let mut first_refusal = None;
     'anew: loop {
         for request in endpoint.probes(SystemTime::now()).map_err(|error| error.on(endpoint.subject()))? {
-            let answer = transport.ask(&request, MOST_PROBE, policy);
-            let answer = match answer {
-                Ok(answer) => answer,
+            let answered = transport.ask(&request, MOST_PROBE, policy);
+            let answered = match answered {
+                Ok(answered) => answered,
                 Err(error) => return Err(first_refusal.unwrap_or(error)),
             };
+            let answer = &answered.answer;
             // A refusal is explained by the service's own words; that of a range may tell the size.
             let may_tell = answer.status < 300 || answer.status == 416;
-            if may_tell && let Some(size) = endpoint.size(&request, &answer)? {
-                return Ok(Probed::of(size, &request, &answer, endpoint.proof()));
+            if may_tell && let Some(size) = endpoint.size(&request, answer)? {
+                return Ok(Probed::of(size, &request, &answered, endpoint.proof()));
             }
             if answer.status < 300 {
                 continue;
             }
             let status = answer.status;
-            let error = match endpoint.refused(&answer) {
+            let error = match endpoint.refused(answer) {
                 Refusal::Stale(_) if !has_renewed => {
                     has_renewed = true;
                     endpoint.renew()?;

@@ -94,7 +94,7 @@ impl Client {
     }
 
     fn ask(&self, request: &Request) -> Answer {
-        self.transport.ask(request, 1 << 16, &self.policy).unwrap()
+        self.transport.ask(request, 1 << 16, &self.policy).unwrap().answer
     }
 
     fn settings(server: &S3Server, secret: &str) -> S3Settings {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::buf::lend;
 use crate::memory::span::Span;
-use crate::remote::request::{Answer, Header, Request};
+use crate::remote::request::{Answer, Header, Origin, Request};
 use crate::remote::transport::flow::Flow;
 use crate::remote::transport::landing::Landing;
 use crate::remote::transport::target::Target;
@@ -21,6 +21,13 @@ use crate::remote::wire::retry::{Attempts, Fault, Policy};
 /// The most bytes of a service's explanation that are kept.
 const MOST_EXPLANATION: usize = 64 << 10;
 
+/// The answer to a small request, and who gave it: where a redirect led.
+#[derive(Debug)]
+pub(crate) struct Answered {
+    pub(crate) answer: Answer,
+    pub(crate) origin: Origin,
+}
+
 /// A small request whose whole answer goes to a waiting thread.
 #[derive(Debug)]
 pub(crate) struct Fetching {
@@ -31,7 +38,7 @@ pub(crate) struct Fetching {
     pub(crate) cut: bool,
     pub(crate) policy: Arc<Policy>,
     pub(crate) weight: Option<Arc<Weight>>,
-    pub(crate) reply: SyncSender<Result<Answer>>,
+    pub(crate) reply: SyncSender<Result<Answered>>,
 }
 
 /// What an exchange is for.

@@ -42,6 +42,7 @@ use lookup::Lookup;
 use reactor::Means;
 use tally::Tally;
 
+pub(crate) use exchange::Answered;
 pub use tally::Statistics;
 pub(crate) use target::Target;
 
@@ -98,7 +99,7 @@ impl Transport {
     ///
     /// # Errors
     /// Where no answer came.
-    pub(crate) fn ask(&self, request: &Request, limit: usize, policy: &Arc<Policy>) -> Result<Answer> {
+    pub(crate) fn ask(&self, request: &Request, limit: usize, policy: &Arc<Policy>) -> Result<Answered> {
         self.exchange(request, limit, true, policy, None)
     }
 
@@ -109,7 +110,7 @@ impl Transport {
         cut: bool,
         policy: &Arc<Policy>,
         patience: Option<Duration>,
-    ) -> Result<Answer> {
+    ) -> Result<Answered> {
         let (reply, answer) = sync_channel(1);
         let (request, policy) = (request.clone(), policy.clone());
         let address = request.address();
@@ -167,7 +168,7 @@ impl Transport {
 
 impl Fetch for Transport {
     fn fetch(&self, request: &Request, limit: usize, patience: Duration) -> Result<Answer> {
-        self.exchange(request, limit, false, &self.once, Some(patience))
+        self.exchange(request, limit, false, &self.once, Some(patience)).map(|answered| answered.answer)
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::error::{Error, ErrorKind};
 use crate::remote::endpoint::Refusal;
-use crate::remote::transport::exchange::{Ending, Exchange, Next, Sink, Work, unasked};
+use crate::remote::transport::exchange::{Answered, Ending, Exchange, Next, Sink, Work, unasked};
 use crate::remote::wire::head::Head;
 use crate::remote::wire::redirect;
 use crate::remote::wire::retry::{Decision, Fault, retry_after};
@@ -90,8 +90,10 @@ impl Exchange {
             let why = format!("the answer is longer than {} bytes", fetching.limit);
             return self.fail(Error::new(ErrorKind::Unverified, "read", why).with_status(head.status));
         }
+        let request = self.request.as_ref().unwrap_or(&fetching.request);
+        let answered = Answered { origin: request.origin.clone(), answer: head.into_answer(body) };
         // Nobody may be waiting any more.
-        let _ = fetching.reply.try_send(Ok(head.into_answer(body)));
+        let _ = fetching.reply.try_send(Ok(answered));
         Next::Done
     }
 
