@@ -15,9 +15,26 @@ const KEYS: [Key; 4] =
 
 type Settings = [Option<Value>; KEYS.len()];
 
-/// The loops, and the settings that they were made for.
+/// The variables that say whom TLS trusts and which proxies there are.
+const WAYS: [&str; 10] = [
+    "CURL_CA_BUNDLE",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "http_proxy",
+    "https_proxy",
+    "HTTPS_PROXY",
+    "all_proxy",
+    "ALL_PROXY",
+    "no_proxy",
+    "NO_PROXY",
+];
+
+type Ways = [Option<String>; WAYS.len()];
+
+/// The loops, and what they were made for.
 struct Means {
     settings: Settings,
+    ways: Ways,
     remote: Remote,
 }
 
@@ -30,23 +47,38 @@ fn settings(options: &Options) -> Settings {
 /// The loops for these options. What is in flight on other ones comes to its end there.
 pub(crate) fn remote(py: Python<'_>, options: &Options) -> PyResult<Remote> {
     let settings = settings(options);
-    let known = MEANS.load();
-    let remote = match &*known {
-        Some(means) if means.settings == settings => means.remote.clone(),
-        _ => {
-            let remote = Remote::new(engine::engine(py, options)?, options, &Environment::process());
-            MEANS.store(Some(Arc::new(Means { settings, remote: remote.clone() })));
-            remote
-        }
-    };
-    let is_told = options.get(Key::HttpRetryNotice) == Value::Bool(true);
-    Ok(if is_told { remote.telling(tell) } else { remote })
+    let known = MEANS.load_full().filter(|means| means.settings == settings);
+    match known {
+        Some(means) => Ok(told(means.remote.clone(), options)),
+        None => fresh(py, options, settings, ways()),
+    }
 }
 
-/// As [`remote`], to open an object: credentials are looked for in the environment as it is now.
+/// As [`remote`], to open an object: credentials, proxies and whom to trust are those of the environment as it is now.
 pub(crate) fn opener(py: Python<'_>, options: &Options) -> PyResult<Remote> {
     // The interpreter is held: nobody changes `os.environ` meanwhile.
-    Ok(remote(py, options)?.in_environment(&Environment::process()))
+    let (settings, ways) = (settings(options), ways());
+    let known = MEANS.load_full().filter(|means| means.settings == settings && means.ways == ways);
+    match known {
+        Some(means) => Ok(told(means.remote.in_environment(&Environment::process()), options)),
+        None => fresh(py, options, settings, ways),
+    }
+}
+
+fn ways() -> Ways {
+    let environment = Environment::process();
+    WAYS.map(|name| environment.get(name))
+}
+
+fn fresh(py: Python<'_>, options: &Options, settings: Settings, ways: Ways) -> PyResult<Remote> {
+    let remote = Remote::new(engine::engine(py, options)?, options, &Environment::process());
+    MEANS.store(Some(Arc::new(Means { settings, ways, remote: remote.clone() })));
+    Ok(told(remote, options))
+}
+
+fn told(remote: Remote, options: &Options) -> Remote {
+    let is_told = options.get(Key::HttpRetryNotice) == Value::Bool(true);
+    if is_told { remote.telling(tell) } else { remote }
 }
 
 /// Prints the line about a retry on standard output, by the descriptor: Python's own object is not asked, which would

@@ -26,14 +26,14 @@ class Unavailable(Exception):
 class Faulty:
     """The project's scripted server, whose paths name a fault, a length, and anything: ``/reset1/1000/mine``."""
 
-    def __init__(self) -> None:
+    def __init__(self, *arguments: str) -> None:
         program = os.environ.get("KVIKIO_TEST_FAULTY_SERVER")
         if program is None:
             raise Unavailable(
                 "KVIKIO_TEST_FAULTY_SERVER does not name the faulty server (cargo xtask test does)"
             )
         pipe = subprocess.PIPE
-        self._process = subprocess.Popen([program], stdin=pipe, stdout=pipe, text=True)
+        self._process = subprocess.Popen([program, *arguments], stdin=pipe, stdout=pipe, text=True)
         assert self._process.stdout is not None
         self.url = self._process.stdout.readline().strip()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import re
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -209,3 +210,44 @@ def test_credentials_in_the_url_reach_the_server(faulty: servers.Faulty) -> None
     with RemoteFile.open_http(url.replace("://", "://user:password@")) as file:
         assert file.read(bytearray(10)) == 10
         assert "password" not in str(file)
+
+
+def test_tls_trusts_whom_the_environment_says_when_a_file_is_opened(
+    faulty: servers.Faulty, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = tmp_path / "authority.pem"
+    server = servers.Faulty("--tls", str(authority))
+    url = f"{server.url}/ok/{LENGTH}"
+    try:
+        assert url.startswith("https://")
+        with (
+            kvikio.defaults.set("http_max_attempts", 1),
+            pytest.raises(ConnectionError, match="SSL_CERT_FILE") as caught,
+        ):
+            RemoteFile.open_http(url)
+        assert isinstance(caught.value, exceptions.UnreachableError)
+        monkeypatch.setenv("CURL_CA_BUNDLE", str(authority))
+        with RemoteFile.open_http(url) as file:
+            block = bytearray(LENGTH)
+            assert file.read(block) == LENGTH
+        assert bytes(block) == servers.content(LENGTH).tobytes()
+    finally:
+        server.stop()
+
+
+def test_proxies_are_those_of_the_environment_when_a_file_is_opened(
+    faulty: servers.Faulty, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proxy = servers.Faulty("--proxy")
+    try:
+        monkeypatch.setenv("http_proxy", proxy.url)
+        with RemoteFile.open_http(f"{faulty.url}/ok/10/proxy") as file:
+            assert file.read(bytearray(10)) == 10
+        assert len(faulty.log("/ok/10/proxy")) == 2
+        proxy.stop()
+        with kvikio.defaults.set("http_max_attempts", 1), pytest.raises(ConnectionError):
+            RemoteFile.open_http(f"{faulty.url}/ok/10/proxy")
+        monkeypatch.setenv("no_proxy", "127.0.0.1")
+        assert RemoteFile.open_http(f"{faulty.url}/ok/10/proxy").nbytes() == 10
+    finally:
+        proxy.stop()

@@ -17,14 +17,16 @@ class CompatMode(IntEnum):
 
 
 class RemoteIOBackend(IntEnum):
-    """Who drives remote requests."""
+    """How many event loops drive remote requests."""
 
+    #: As many as we choose.
     EASY_THREADPOOL = 0
+    #: As many as the setting ``remote_io_num_reactors`` says.
     MULTI_POLL = 1
 
 
 class RemoteReactorDispatch(IntEnum):
-    """What a reactor of the ``MULTI_POLL`` backend is chosen for."""
+    """What an event loop is chosen for in KvikIO; accepted, without effect."""
 
     PER_CHUNK = 0
     PER_PREAD = 1
