@@ -95,10 +95,21 @@ impl Proxies {
             Scheme::Https => &self.https,
         };
         match proxy {
+            Some(_) if is_link_local(origin) => Ok(None),
             Some(_) if self.without.iter().any(|exception| exception.covers(origin)) => Ok(None),
             Some(proxy) => proxy.as_ref().map(Some).map_err(Clone::clone),
             None => Ok(None),
         }
+    }
+}
+
+/// True for an address that exists on this link only, as that of a machine's metadata: a proxy would reach its own, and
+/// would see the tokens that are asked for there.
+fn is_link_local(origin: &Origin) -> bool {
+    match origin.host.parse() {
+        Ok(IpAddr::V4(address)) => address.is_link_local(),
+        Ok(IpAddr::V6(address)) => address.is_unicast_link_local(),
+        Err(_name) => false,
     }
 }
 
@@ -227,6 +238,17 @@ mod tests {
     fn via(pairs: &[(&str, &str)], scheme: Scheme) -> Option<String> {
         let found = proxies(pairs).via(&to(scheme, "e.com")).unwrap().cloned();
         found.map(|proxy| format!("{}:{}", proxy.host, proxy.port))
+    }
+
+    #[test]
+    fn a_machine_asks_for_its_own_metadata_itself() {
+        let proxies = proxies(&[("http_proxy", "p:3128"), ("https_proxy", "p:3128")]);
+        for host in ["169.254.169.254", "169.254.170.2", "fe80::1"] {
+            assert_eq!(proxies.via(&to(Scheme::Http, host)).unwrap(), None, "{host}");
+        }
+        for host in ["169.253.169.254", "fd00::1", "169.254.e.com"] {
+            assert!(proxies.via(&to(Scheme::Http, host)).unwrap().is_some(), "{host}");
+        }
     }
 
     #[test]
